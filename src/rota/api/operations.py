@@ -659,7 +659,7 @@ def _expect_version(entry: Entry, version: int | None) -> None:
         name = entry.key.removeprefix(keys.RESOURCES)
         raise Conflict(
             f"resource {name} is at version {entry.modified}, not {version}: it was changed meanwhile; "
-            "look at it again and decide again",
+            "read it again and decide again",
             [entry.key],
             code="stale_version",
         )

@@ -117,7 +117,7 @@ async def rotate_token(
     _check_most(name, record.access, most)
     now = clock.wall()
     if not _is_good(record, now):
-        raise Invalid(f"token {name} opens nothing any more; make it anew with create")
+        raise Invalid(f"token {name} is no longer valid; make a new one with create")
     life = expires_in or (record.expires - record.made if record.expires else None)
     secret = _secret()
     changed = replace(

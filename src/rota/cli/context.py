@@ -63,4 +63,4 @@ def rm(name: str) -> None:
         kept = {each: context for each, context in found.contexts.items() if each != name}
         contexts.write(contexts.Contexts(current=None if found.current == name else found.current, contexts=kept))
     tables.answer(tables.deleted(name))
-    tables.say(f"context {name} is forgotten")
+    tables.say(f"deleted context {name}")

@@ -80,7 +80,7 @@ def add(
         "per_minute": per_minute,
     }
     tables.answer(ask(fleet, operations.create_hook, SYSTEM, fields))
-    tables.say(f"hook {name} is there")
+    tables.say(f"added hook {name}")
 
 
 @command.command()
@@ -94,7 +94,7 @@ def rm(name: str, fleet: Target) -> None:
     """
     ask(fleet, operations.delete_hook, name)
     tables.answer(tables.deleted(name))
-    tables.say(f"hook {name} is gone")
+    tables.say(f"deleted hook {name}")
 
 
 @command.command()
@@ -108,7 +108,7 @@ def enable(name: str, fleet: Target) -> None:
     """
     ask(fleet, operations.enable_hook, name, True)
     tables.answer({"name": name, "enabled": True})
-    tables.say(f"hook {name} is on")
+    tables.say(f"hook {name} is enabled")
 
 
 @command.command()
@@ -122,7 +122,7 @@ def disable(name: str, fleet: Target) -> None:
     """
     ask(fleet, operations.enable_hook, name, False)
     tables.answer({"name": name, "enabled": False})
-    tables.say(f"hook {name} is off")
+    tables.say(f"hook {name} is disabled")
 
 
 @command.command()
@@ -138,7 +138,7 @@ def test(name: str, fleet: Target) -> None:
     tables.answer(trial)
     if trial.error:
         raise Unavailable(f"hook {name} failed: {operations.joined(trial.error, trial.output)}")
-    tables.say(f"hook {name} took event {trial.event}")
+    tables.say(f"hook {name} got event {trial.event}")
 
 
 def _row(hook: HookView) -> tuple[str, ...]:

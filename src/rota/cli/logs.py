@@ -143,7 +143,7 @@ async def ask_here(node: NodeId, verb: Verb, /, *, was_passed_on: bool = False, 
     """What a node of this machine says, asked at its control socket."""
     there = dict(await local.nodes((), ()))
     if node not in there:
-        raise Unavailable(f"node {node} is not one of this folder; ask at the doors of the fleet with --server URL")
+        raise Unavailable(f"node {node} is not one of this folder; use a node's address with --server URL")
     try:
         return await control_socket.call(there[node], verb, PATIENCE, **fields)
     except control_socket.Refused as error:

@@ -131,7 +131,7 @@ def _token() -> list[str]:
     if settings.look_up(NodeConfig, {})["token"].value is not None:
         return []
     if made := token.make(FOLDER):
-        click.echo(f"rota: the token that the doors ask for is in {made}", err=True)
+        click.echo(f"rota: the token for HTTP and gRPC is in {made}", err=True)
     return ["--token", f"file:{FOLDER / token.FILE}"]
 
 
@@ -198,7 +198,7 @@ class Fleet:
             except Unavailable as error:
                 await self._screen.show(f"rota: {node.name} was not reloaded: {error}")
             except RotaError as error:
-                await self._screen.show(f"rota: {node.name} was not reloaded, the old code goes on: {error}")
+                await self._screen.show(f"rota: {node.name} was not reloaded, the old code keeps running: {error}")
                 return
 
     async def _until_over(self, keeping: Sequence["asyncio.Task[int]"]) -> int:
