@@ -88,7 +88,7 @@ def story(folder: Path) -> None:
     tell("broken code: an import that fails")
     assert rota(folder, "reload", "--id", "n1").returncode != 0
     until(folder, lambda nodes: is_manned(nodes, 5), "the old generation served on")
-    tell("nothing happened: the generation before serves on")
+    tell("nothing happened: the generation before keeps running")
 
     rota(folder, "rollback")
     until(folder, lambda nodes: is_manned(nodes, 4), "the first generation was back")

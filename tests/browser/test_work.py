@@ -42,7 +42,7 @@ async def test_new_code_is_taken_in_and_given_back(dashboard: Dashboard, shown: 
     await dashboard.go("services", shown.second, "logic")
     generation = int(str(stat(shown, shown.second)["generation"]))
     await dashboard.button("Reload").click()
-    await expect(dashboard.page.get_by_role("dialog")).to_contain_text("the old code serves on")
+    await expect(dashboard.page.get_by_role("dialog")).to_contain_text("the old code keeps running")
     await dashboard.answer("Reload")
     await expect(dashboard.toast(f"generation {generation + 1} took over from {generation}")).to_be_visible(
         timeout=30_000

@@ -116,4 +116,4 @@ async def test_a_command_is_run_and_what_fails_is_shown(tmp_path: Path, monkeypa
         assert failed.code == 7
         assert "the command exited with 3: no mail server" in failed.err
         told = rota("events", "--kind", "hook.failed", *store, cwd=tmp_path)
-        assert "hook fail failed, and its event is given up" in told.out
+        assert "hook fail failed, and its event is dropped" in told.out

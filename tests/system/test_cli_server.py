@@ -192,7 +192,7 @@ async def test_the_first_node_that_fails_ends_it_and_the_message_says_which_were
     broken = await ask("reload")
     assert broken.code == (5 if way == "doors" else 1)
     assert broken.out == f"node {a.name}: generation 2 took over from 1\n"
-    assert f"{stopped}generation 1 serves on: " in broken.err
+    assert f"{stopped}generation 1 keeps running: " in broken.err
     assert "nosuch_module" in broken.err
     assert await generations() == [2, 1, 1]
     back = await ask("rollback")

@@ -69,7 +69,7 @@ def test_adding_says_when_nobody_answers(url: str) -> None:
     answer = call(url, "resources", "add", "room", "1", "--timeout", "100ms")
     assert answer.code == 6
     assert answer.out.startswith("added room/1, version ")
-    assert "room/1 is added, but nobody has placed it within 100ms; ask again with: rota why room/1" in answer.err
+    assert "room/1 is added, but was not placed within 100ms; ask again with: rota why room/1" in answer.err
 
 
 def test_a_resource_from_its_making_to_its_end(url: str, tmp_path: Path) -> None:

@@ -295,7 +295,7 @@ async def test_up_reload_takes_in_what_changed_and_stays_with_the_old_code_when_
         assert "rota: helper.py changed; reloading" in up.lines()
         assert await said() == "two\n"
         (tmp_path / "app.py").write_text("import (\n")
-        begins = "rota: n1 was not reloaded, the old code goes on: "
+        begins = "rota: n1 was not reloaded, the old code keeps running: "
         [why] = await eventually(lambda: [line for line in up.lines() if line.startswith(begins)], within=120)
         assert "SyntaxError" in why
         assert await said() == "two\n"

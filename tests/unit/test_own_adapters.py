@@ -119,7 +119,7 @@ def test_an_app_may_name_what_a_package_offers_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = App("shop")
-    with pytest.raises(Invalid, match="has a scheme nobody here knows"):
+    with pytest.raises(Invalid, match="has an unknown scheme"):
         app.resource(sink="post://hooks.example/rooms")(room)
     install("write-a-sink.md", tmp_path, monkeypatch)
     app.resource(sink="post://hooks.example/rooms")(room)

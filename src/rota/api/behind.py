@@ -80,6 +80,4 @@ class Behind(msgspec.Struct, frozen=True):
 
 
 def _not_yet() -> Unavailable:
-    return Unavailable(
-        "this node is not in the fleet yet; try again in a moment, or ask another node", code="not_joined"
-    )
+    return Unavailable("this node is not in the fleet yet; retry in a moment, or use another node", code="not_joined")

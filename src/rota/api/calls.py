@@ -102,9 +102,9 @@ async def body(request: Request, *, may_be_empty: bool = False) -> dict[str, Any
     if not sent and may_be_empty and kind in ("", "application/json"):
         return {}
     if kind != "application/json":
-        said = f"it says {kind}" if kind else "it says nothing"
+        sent_as = kind or "none"
         raise RotaError(
-            f"the body must be JSON and say so, and {said}; send the header content-type: application/json",
+            f"the body must be JSON, and its content type is {sent_as}; send the header content-type: application/json",
             code="not_json",
         )
     try:

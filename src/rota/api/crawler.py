@@ -97,4 +97,4 @@ def _node(view: ResourceView, wait: timedelta) -> NodeSpec:
         return NodeSpec(id, address)
     if status is not None and status.pending:
         raise NoWorkerNodes(f"no worker nodes: {status.pending}; {view.name} is kept, and placed when one can take it")
-    raise Unknown(f"{view.name} is kept, but nobody has placed it within {durations.render(wait)}; ask again later")
+    raise Unknown(f"{view.name} is kept, but was not placed within {durations.render(wait)}; ask again later")

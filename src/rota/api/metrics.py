@@ -28,23 +28,28 @@ EXITS = Declared("rota_worker_exits_total", "counter", ("pool", "reason"), "Work
 RELOADS = Declared("rota_reloads_total", "counter", ("outcome",), "Reloads of the app.")
 LEADER = Declared("rota_leader", "gauge", (), "1 on the node that leads, 0 on the others.")
 LEASE = Declared(
-    "rota_lease_safe_seconds", "gauge", (), "Seconds this node may still act unless its lease is renewed; 0 if none."
+    "rota_lease_safe_seconds",
+    "gauge",
+    (),
+    "Seconds this node may still act unless its lease is renewed; 0 without a lease.",
 )
 LEAST = Declared(
     "rota_lease_least_left_seconds",
     "gauge",
     (),
-    "Seconds that were left of this session's lease at the latest of its renewals; 0 if none.",
+    "Least seconds that were left of this session's lease when it was renewed; 0 without a lease.",
 )
 LOAD = Declared("rota_load_score", "gauge", (), "How busy this node is: 0 idle, 100 busy.")
 SHARES = Declared("rota_load_share", "gauge", ("part",), "The part of the machine's cpu and memory in use, 0 to 1.")
 EXECUTORS = Declared("rota_executors", "gauge", ("state",), "Executors of this node, used and free.")
-PEERS = Declared("rota_peers", "gauge", ("standing",), "The other nodes of the fleet, by how this one finds them.")
+PEERS = Declared(
+    "rota_peers", "gauge", ("standing",), "The other nodes of the fleet, by their standing as this node sees it."
+)
 HOOKS = Declared(
-    "rota_hook_deliveries_total", "counter", ("outcome",), "Tries of this node to deliver an event to a hook."
+    "rota_hook_deliveries_total", "counter", ("outcome",), "Attempts of this node to deliver an event to a hook."
 )
 DROPPED = Declared(
-    "rota_events_dropped_total", "counter", ("reason",), "Events that were lost because the store did not take them."
+    "rota_events_dropped_total", "counter", ("reason",), "Events that were lost because the store did not accept them."
 )
 
 METRICS: tuple[Declared, ...] = (

@@ -150,9 +150,7 @@ async def _answered(store: Store, place: Key, key: str, asked: str, operation: s
     if done.request != asked:
         raise Conflict(f"idempotency key {key} was used for another request; use a new key for a new request")
     if done.status and VERBS[operation].is_secret:
-        raise Conflict(
-            f"idempotency key {key}: this was done, and the token that it made is told only once; rotate it for another"
-        )
+        raise Conflict(f"idempotency key {key}: this was done, and its token is shown only once; rotate it for another")
     if not done.status or done.body is None:
         raise Conflict(
             f"idempotency key {key}: this change was made, or is being made, and its answer is not kept; look at what "

@@ -277,7 +277,7 @@ async def idlest_node(store: Store) -> IdlestNode:
     match idlest(_candidate(view) for view in listed.nodes):
         case NoneIdle(refusals):
             reasons = "; ".join(f"{node}: {why}" for node, why in refusals.items()) or "there are no nodes"
-            raise Unavailable(f"no node is to be had ({reasons}); try again when one is", code="no_node")
+            raise Unavailable(f"no node is available ({reasons}); retry later", code="no_node")
         case found:
             view = views[found.node]
             return IdlestNode(
@@ -441,7 +441,7 @@ async def why_source(store: Store, kind: KindName) -> Why:
     listing = understood(Listing, await store.get(keys.listing(kind)))
     says = explain(record, understood(Query, await store.get(keys.query(kind))), listing)
     if await store.get(keys.LEADER) is None:
-        says += "; nobody leads, so nobody is asked"
+        says += "; no node leads, so the source is not queried"
     return Why(thing=f"source of {kind}", says=says)
 
 
@@ -678,8 +678,8 @@ def _expect_version(entry: Entry, version: int | None) -> None:
     if version is not None and version != entry.modified:
         name = entry.key.removeprefix(keys.RESOURCES)
         raise Conflict(
-            f"resource {name} is at version {entry.modified}, not {version}: somebody changed it; "
-            "look at it again and decide again",
+            f"resource {name} is at version {entry.modified}, not {version}: it was changed meanwhile; "
+            "read it again and decide again",
             [entry.key],
             code="stale_version",
         )
@@ -845,7 +845,7 @@ def _closed(view: NodeView, *, has_leader: bool) -> list[str]:
     if view.used > view.slots:
         reasons.append("it has more tasks than slots, so the newest of them move away, some at a time")
     if not has_leader:
-        reasons.append("nobody leads, so nothing is placed")
+        reasons.append("no node leads, so nothing is placed")
     return reasons
 
 
@@ -865,7 +865,7 @@ async def _refused_by(store: Store, node: str) -> dict[str, str]:
 async def _why_unplaced(store: Store, view: ResourceView) -> str:
     """Why nobody has said anything of a resource yet."""
     if await store.get(keys.LEADER) is None:
-        return "nobody leads, so nothing is placed; start a node that may lead"
+        return "no node leads, so nothing is placed; start a node that may lead"
     return "the leader has not looked at it yet; ask again in a moment"
 
 

@@ -198,7 +198,7 @@ def concerns(seen: Seen) -> Iterator[Concern]:
             severity=Severity.ERROR,
             about="fleet",
             subject="",
-            text="nobody leads, so nothing is placed; start a node that may lead, or wait for the lease to end",
+            text="no node leads, so nothing is placed; start a node that may lead, or wait for the lease to end",
         )
     for node_id, why in seen.apart:
         yield Concern(severity=Severity.ERROR, about="node", subject=node_id, text=why)

@@ -13,15 +13,15 @@ from rota.model.relay import RelayStatus, SinkStatus
 SINK = ("sink",)
 
 UP = Declared("rota_relay_up", "gauge", (), "1 if this node's relay runs, 0 if it has none or it does not answer.")
-MAP = Declared("rota_relay_map_version", "gauge", (), "Version of the relay map that the relay goes by; 0 for none.")
-MOVING = Declared("rota_relay_moving", "gauge", (), "1 while a planned move of resources is not finished here.")
-LINES = Declared("rota_relay_lines", "gauge", (), "Workers and other relays that hand messages over to it.")
-WINDOW = Declared("rota_relay_window", "gauge", (), "Messages that are remembered, or on their way.")
-PASSED_ON = Declared("rota_relay_passed_on_total", "counter", (), "Messages that other relays have taken over.")
+MAP = Declared("rota_relay_map_version", "gauge", (), "Version of the relay map that the relay uses; 0 for none.")
+MOVING = Declared("rota_relay_moving", "gauge", (), "1 while a planned move of resources is not finished on this node.")
+LINES = Declared("rota_relay_lines", "gauge", (), "Workers and other relays that send messages to it.")
+WINDOW = Declared("rota_relay_window", "gauge", (), "Messages that are remembered, or being sent.")
+PASSED_ON = Declared("rota_relay_passed_on_total", "counter", (), "Messages that other relays have accepted.")
 RELAY_WAITING = Declared(
-    "rota_relay_waiting", "gauge", (), "Messages that another relay should get, or that a planned move holds back."
+    "rota_relay_waiting", "gauge", (), "Messages that wait for another relay, or for the end of a planned move."
 )
-REFUSED = Declared("rota_relay_refused_total", "counter", ("reason",), "Messages that were not taken on, by reason.")
+REFUSED = Declared("rota_relay_refused_total", "counter", ("reason",), "Messages that were refused, by reason.")
 SINK_UP = Declared("rota_sink_up", "gauge", SINK, "1 if the sink can be published to, 0 if it is down.")
 PUBLISHED = Declared("rota_sink_published_total", "counter", SINK, "Messages handed to the sink.")
 CONFIRMED = Declared("rota_sink_confirmed_total", "counter", SINK, "Messages that the sink has confirmed.")
@@ -29,7 +29,9 @@ REJECTED = Declared(
     "rota_sink_rejected_total", "counter", ("sink", "reason"), "Messages that can never be delivered, by reason."
 )
 WAITING = Declared("rota_sink_waiting", "gauge", SINK, "Messages in memory that neither sink nor spool has.")
-UNDER_WAY = Declared("rota_sink_under_way", "gauge", SINK, "Messages that the sink has told no outcome of yet.")
+UNDER_WAY = Declared(
+    "rota_sink_under_way", "gauge", SINK, "Messages that the sink has neither confirmed nor rejected yet."
+)
 SPOOLED = Declared("rota_spool_messages", "gauge", SINK, "Messages on disk that wait for their sink.")
 SPOOL = Declared("rota_spool_bytes", "gauge", SINK, "Bytes of the spool.")
 LIMIT = Declared("rota_spool_limit_bytes", "gauge", SINK, "Bytes that the spool may have.")

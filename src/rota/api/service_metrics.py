@@ -13,30 +13,35 @@ from rota.model.service import ServiceStat
 GROUP = ("service", "group")
 
 UP = Declared("rota_service_up", "gauge", ("service",), "1 if the service's proxy answers, 0 if it does not.")
-LISTENING = Declared("rota_service_listening", "gauge", ("service",), "1 if it listens, 0 if it cannot.")
+LISTENING = Declared("rota_service_listening", "gauge", ("service",), "1 if the service listens, 0 if it cannot.")
 CLIENTS = Declared("rota_service_clients", "gauge", ("service",), "Connections of clients; UDP has none.")
 WANTED = Declared("rota_service_workers_wanted", "gauge", GROUP, "Workers that a group should have.")
 WORKERS = Declared("rota_service_workers", "gauge", (*GROUP, "state"), "Workers that are busy or idle.")
 PENDING = Declared("rota_service_pending", "gauge", GROUP, "Requests that wait for a worker.")
 IN_FLIGHT = Declared("rota_service_in_flight", "gauge", GROUP, "Requests that workers have.")
-RECEIVED = Declared("rota_service_received_total", "counter", ("service",), "Requests that came from clients.")
-SENT = Declared("rota_service_sent_total", "counter", ("service",), "Answers that went to clients.")
+RECEIVED = Declared("rota_service_received_total", "counter", ("service",), "Requests received from clients.")
+SENT = Declared("rota_service_sent_total", "counter", ("service",), "Answers sent to clients.")
 REQUESTS = Declared("rota_service_requests_total", "counter", GROUP, "Requests that were given to workers.")
 ANSWERS = Declared("rota_service_answers_total", "counter", GROUP, "Requests that workers have finished.")
 DISCARDED = Declared("rota_service_discarded_total", "counter", GROUP, "Requests refused or dropped before they ran.")
-SILENT = Declared("rota_service_silent_total", "counter", ("service",), "Requests left without an answer on purpose.")
+SILENT = Declared("rota_service_silent_total", "counter", ("service",), "Requests whose handler returned no answer.")
 FAILURES = Declared(
     "rota_service_failures_total", "counter", ("service", "reason"), "Requests that no handler answered, by reason."
 )
-DROPS = Declared("rota_service_drops_total", "counter", ("service", "reason"), "What was dropped, by reason.")
+DROPS = Declared(
+    "rota_service_drops_total",
+    "counter",
+    ("service", "reason"),
+    "Frames, answers and connections that were dropped, by reason.",
+)
 LATENCY = Declared(
     "rota_service_latency_seconds", "gauge", (*GROUP, "quantile"), "How long requests took from arrival to end."
 )
 DURATION = Declared(
     "rota_service_duration_seconds", "histogram", ("service",), "Requests by how long they took; it has no sum."
 )
-PROXIES = Declared("rota_service_proxies", "gauge", ("service",), "Proxies that serve it.")
-CPU = Declared("rota_service_cpu_seconds_total", "counter", ("service",), "CPU time of its proxies.")
+PROXIES = Declared("rota_service_proxies", "gauge", ("service",), "Proxies of the service.")
+CPU = Declared("rota_service_cpu_seconds_total", "counter", ("service",), "CPU time of the service's proxies.")
 
 SERVICE_METRICS: tuple[Declared, ...] = (
     UP, LISTENING, CLIENTS, WANTED, WORKERS, PENDING, IN_FLIGHT, RECEIVED, SENT, REQUESTS, ANSWERS, DISCARDED, SILENT,

@@ -104,7 +104,7 @@ async def node_services(steer: Steer, node: NodeName, *, was_passed_on: bool = F
 
 @verb("POST", "/v1/nodes/{node}/reload", Access.OPERATE, rpc="Services.Reload", answer=Reload, is_noted=True)
 async def reload_node(steer: Steer, node: NodeName, *, was_passed_on: bool = False) -> Any:
-    """Have a node take in the code of its app as it is now; if that fails, the old code serves on."""
+    """Have a node take in the code of its app as it is now; if that fails, the old code keeps running."""
     return await steer(NodeId(node), Verb.RELOAD, was_passed_on=was_passed_on)
 
 

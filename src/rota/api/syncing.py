@@ -81,6 +81,6 @@ async def _outcome(store: Store, kind: str, asked: Revision, longest: timedelta)
                 if listing is not None and listing.sync >= asked:
                     return listing
     raise Unknown(
-        f"{kind}: nobody has listed them within {durations.render(longest)}; is there a leader, and a node whose app "
-        "has the kind? Ask: rota status"
+        f"{kind}: the source was not queried within {durations.render(longest)}; is there a leader, and a node whose "
+        "app has the kind? Ask: rota status"
     )

@@ -139,7 +139,7 @@ async def rotate_token(
     _check_most(name, record.access, most)
     now = clock.wall()
     if not _is_good(record, now):
-        raise Invalid(f"token {name} opens nothing any more; make it anew with create")
+        raise Invalid(f"token {name} is no longer valid; make a new one with create")
     life = expires_in or (record.expires - record.made if record.expires else None)
     secret = _secret()
     changed = replace(
@@ -163,7 +163,7 @@ async def revoke_token(store: Store, clock: Clock, name: TokenName, *, most: Acc
     """
     entry, record = await _token(store, name)
     if not most.covers(record.access):
-        raise Denied(f"token {name} opens {record.access}, and yours opens {most}; ask somebody whose token does")
+        raise Denied(f"token {name} opens {record.access}, and yours opens {most}; ask a user whose token does")
     if record.revoked is None:
         before, record = record, replace(record, revoked=clock.wall())
         await _write(store, record, entry, before)
@@ -195,7 +195,7 @@ async def _write(store: Store, record: TokenRecord, entry: Entry | None, before:
     try:
         await store.commit(Put(key, codec.encode(record)), *notes, expect=[seen])
     except Conflict:
-        raise Conflict(f"token {record.name} was changed by somebody else meanwhile; look again", [key]) from None
+        raise Conflict(f"token {record.name} was changed by another user meanwhile; read it again", [key]) from None
 
 
 def _check_name(name: str) -> None:
@@ -219,7 +219,7 @@ def _access(text: str) -> Access:
 def _check_most(name: str, access: Access, most: Access) -> None:
     """Denied if somebody would give away more than it has."""
     if not most.covers(access):
-        raise Denied(f"token {name} would open {access}, and yours opens {most}; ask somebody whose token does")
+        raise Denied(f"token {name} would open {access}, and yours opens {most}; ask a user whose token does")
 
 
 def _check_life(expires_in: timedelta | None) -> None:

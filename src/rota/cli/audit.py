@@ -28,13 +28,13 @@ def command() -> None:
 
 
 @command.command()
-@click.option("--since", type=Duration(), metavar="DURATION", help="Only what is younger than this.")
-@click.option("--by", default="", metavar="NAME", help="Only what this token or user did.")
-@click.option("--refused", is_flag=True, help="Only what was refused.")
+@click.option("--since", type=Duration(), metavar="DURATION", help="Only entries younger than this.")
+@click.option("--by", default="", metavar="NAME", help="Only entries of this token or user.")
+@click.option("--refused", is_flag=True, help="Only refusals.")
 @click.option(
     "--limit", type=click.IntRange(1, audit.MAX_PAGE), default=audit.PAGE, show_default=True, help="How many."
 )
-@click.option("--changes", is_flag=True, help="With what was there before and after.")
+@click.option("--changes", is_flag=True, help="Also show the state before and after.")
 @options.fleet
 @options.output(Shape.LIST)
 def ls(since: timedelta | None, by: str, refused: bool, limit: int, changes: bool, fleet: Target) -> None:
@@ -58,9 +58,9 @@ def ls(since: timedelta | None, by: str, refused: bool, limit: int, changes: boo
 @options.fleet
 @options.output(Shape.OBJECT)
 def verify(noted: str, fleet: Target) -> None:
-    """Check that nothing in the trail was changed or taken from it; exit code 2 if something was.
+    """Check that no entry of the trail was changed or removed; exit code 2 if one was.
 
-    Exit code 1: the links there are, are whole, but the noted hash may have been of one that retention has cleared.
+    Exit code 1: the existing links are intact, but the noted hash may belong to a link that retention has deleted.
 
     Example: rota audit verify --noted 9f2c…
     """

@@ -12,10 +12,10 @@ VARIABLE = "_ROTA_COMPLETE"
 def command(shell: str) -> None:
     """Print a script with which SHELL (bash, zsh or fish) completes commands, options and names of rota.
 
-    Names of jobs, nodes and so on come from the fleet that the command line would use; where that takes longer than a
-    second, none are offered.
+    Names of jobs, nodes and so on come from the fleet that the command line would use; if that takes longer than a
+    second, no names are offered.
 
-    For the shell you are in: eval "$(rota completion bash)". For every new one write it where the shell looks for such
+    For the current shell: eval "$(rota completion bash)". For every new shell write it to the shell's folder for such
     scripts: ~/.local/share/bash-completion/completions/rota, _rota in a folder of zsh's fpath, or
     ~/.config/fish/completions/rota.fish.
 

@@ -19,7 +19,7 @@ def command() -> None:
 
 @command.command()
 @settings.config_file
-@click.option("--origin", is_flag=True, help="Say where each value came from.")
+@click.option("--origin", is_flag=True, help="Show where each value came from.")
 @options.output(Shape.OBJECT)
 def view(config: Path | None, origin: bool) -> None:
     """Show every setting as a node started here would have it.
@@ -37,9 +37,9 @@ def view(config: Path | None, origin: bool) -> None:
 @settings.config_file
 @options.output(Shape.OBJECT)
 def check(config: Path | None) -> None:
-    """Say whether a node could be started with these settings.
+    """Check whether a node could be started with these settings.
 
-    Whether a resource fits its kind is seen when the fleet has that kind.
+    Whether a resource fits its kind is checked later, when the fleet has that kind.
 
     Example: rota config check --config rota.toml
     """

@@ -19,7 +19,7 @@ def command() -> None:
 @command.command()
 @options.output(Shape.LIST)
 def ls() -> None:
-    """List the contexts; * is the one that commands use where nothing else names a fleet.
+    """List the contexts; * marks the one that commands use if nothing else names a fleet.
 
     Example: rota context ls
     """
@@ -37,7 +37,7 @@ def ls() -> None:
 @click.argument("name", metavar="NAME", shell_complete=names.contexts)
 @options.output(Shape.OBJECT)
 def use(name: str) -> None:
-    """Have commands use another context.
+    """Switch to another context.
 
     Example: rota context use prod
     """
@@ -53,7 +53,7 @@ def use(name: str) -> None:
 @click.argument("name", metavar="NAME", shell_complete=names.contexts)
 @options.output(Shape.OBJECT)
 def rm(name: str) -> None:
-    """Forget a context and its token; the server takes the token until it is revoked there.
+    """Delete a saved context and its token; the server accepts the token until it is revoked.
 
     Example: rota context rm prod
     """
@@ -63,4 +63,4 @@ def rm(name: str) -> None:
         kept = {each: context for each, context in found.contexts.items() if each != name}
         contexts.write(contexts.Contexts(current=None if found.current == name else found.current, contexts=kept))
     tables.answer(tables.deleted(name))
-    tables.say(f"context {name} is forgotten")
+    tables.say(f"deleted context {name}")

@@ -20,12 +20,12 @@ from rota.workloads.checks import did_you_mean
 
 @click.command()
 @options.fleet
-@click.option("-f", "--follow", is_flag=True, help="Go on with what happens from now, until interrupted.")
-@click.option("--since", type=options.Duration(), help="Only what happened this long ago or later.")
+@click.option("-f", "--follow", is_flag=True, help="Then print new events, until interrupted.")
+@click.option("--since", type=options.Duration(), help="Only events this old or newer.")
 @click.option(
     "--kind", "kinds", multiple=True, metavar="KIND", help="Only this kind, such as worker.*; may be repeated."
 )
-@click.option("--node", metavar="ID", shell_complete=names.nodes, help="Only what this node saw.")
+@click.option("--node", metavar="ID", shell_complete=names.nodes, help="Only events that this node recorded.")
 @click.option(
     "-n",
     "--limit",
@@ -45,7 +45,7 @@ def command(
 ) -> None:
     """Show what happened in the fleet, the newest last.
 
-    Times are those of the node that saw it, in UTC.
+    Times are by the clock of the node that recorded the event, in UTC.
 
     Example: rota events --store sqlite:///rota.db --kind 'worker.*' --since 1h -f
     """

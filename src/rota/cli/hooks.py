@@ -28,7 +28,7 @@ def command() -> None:
 @options.fleet
 @options.output(Shape.LIST)
 def ls(fleet: Target) -> None:
-    """List the hooks, and what became of their deliveries.
+    """List the hooks and the results of their deliveries.
 
     Example: rota hooks --store sqlite:///rota.db
     """
@@ -40,10 +40,15 @@ def ls(fleet: Target) -> None:
 @click.argument("words", nargs=-1, metavar="[COMMAND]...")
 @click.option("--on", "events", multiple=True, metavar="EVENT", required=True, help="A kind of events, such as node.*.")
 @click.option("--url", metavar="URL", help="What to call, with POST.")
-@click.option("--timeout", default="10s", show_default=True, metavar="DURATION", help="How long one try may take.")
-@click.option("--retries", type=int, default=5, show_default=True, metavar="COUNT", help="How often to try again.")
+@click.option("--timeout", default="10s", show_default=True, metavar="DURATION", help="How long one attempt may take.")
+@click.option("--retries", type=int, default=5, show_default=True, metavar="COUNT", help="How many retries.")
 @click.option(
-    "--per-minute", type=int, default=60, show_default=True, metavar="COUNT", help="Events it takes; more wait."
+    "--per-minute",
+    type=int,
+    default=60,
+    show_default=True,
+    metavar="COUNT",
+    help="Events it gets in a minute; further events wait.",
 )
 @options.fleet
 @options.output(Shape.OBJECT)
@@ -59,7 +64,7 @@ def add(
 ) -> None:
     """Call a URL, or run a command, for each event of some kinds.
 
-    The command is run on whichever node takes the event, which it finds as JSON on its stdin.
+    The command runs on the node that delivers the event, with the event as JSON on stdin.
 
     Example: rota hooks add pager --on node.offline --on node.online --url https://example.com/rota
     """
@@ -73,7 +78,7 @@ def add(
         "per_minute": per_minute,
     }
     tables.answer(ask(fleet, operations.create_hook, SYSTEM, fields))
-    tables.say(f"hook {name} is there")
+    tables.say(f"added hook {name}")
 
 
 @command.command()
@@ -81,13 +86,13 @@ def add(
 @options.fleet
 @options.output(Shape.OBJECT)
 def rm(name: str, fleet: Target) -> None:
-    """Remove a hook; what waits for it is dropped.
+    """Remove a hook; events that wait for it are dropped.
 
     Example: rota hooks rm pager
     """
     ask(fleet, operations.delete_hook, name)
     tables.answer(tables.deleted(name))
-    tables.say(f"hook {name} is gone")
+    tables.say(f"deleted hook {name}")
 
 
 @command.command()
@@ -95,13 +100,13 @@ def rm(name: str, fleet: Target) -> None:
 @options.fleet
 @options.output(Shape.OBJECT)
 def enable(name: str, fleet: Target) -> None:
-    """Switch a hook on.
+    """Enable a hook.
 
     Example: rota hooks enable pager
     """
     ask(fleet, operations.enable_hook, name, True)
     tables.answer({"name": name, "enabled": True})
-    tables.say(f"hook {name} is on")
+    tables.say(f"hook {name} is enabled")
 
 
 @command.command()
@@ -109,13 +114,13 @@ def enable(name: str, fleet: Target) -> None:
 @options.fleet
 @options.output(Shape.OBJECT)
 def disable(name: str, fleet: Target) -> None:
-    """Switch a hook off; what happens meanwhile does not concern it.
+    """Disable a hook; it does not get events from while it is disabled.
 
     Example: rota hooks disable pager
     """
     ask(fleet, operations.enable_hook, name, False)
     tables.answer({"name": name, "enabled": False})
-    tables.say(f"hook {name} is off")
+    tables.say(f"hook {name} is disabled")
 
 
 @command.command()
@@ -123,7 +128,7 @@ def disable(name: str, fleet: Target) -> None:
 @options.fleet
 @options.output(Shape.OBJECT)
 def test(name: str, fleet: Target) -> None:
-    """Deliver a made-up event to a hook, and say what came of it; some node must be up.
+    """Deliver a test event to a hook, and report the result; at least one node must be up.
 
     Example: rota hooks test pager
     """
@@ -131,7 +136,7 @@ def test(name: str, fleet: Target) -> None:
     tables.answer(trial)
     if trial.error:
         raise Unavailable(f"hook {name} failed: {operations.joined(trial.error, trial.output)}")
-    tables.say(f"hook {name} took event {trial.event}")
+    tables.say(f"hook {name} got event {trial.event}")
 
 
 def _row(hook: HookView) -> tuple[str, ...]:

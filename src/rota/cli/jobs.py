@@ -36,9 +36,9 @@ def command() -> None:
 @command.command()
 @options.fleet
 @options.output(Shape.LIST)
-@click.option("--prefix", metavar="TEXT", default="", help="Only those whose name begins so.")
+@click.option("--prefix", metavar="TEXT", default="", help="Only those whose name starts with this.")
 def ls(prefix: str, fleet: Target) -> None:
-    """List the jobs: when they are due next, and how they did last.
+    """List the jobs with their next due time and the result of the last run.
 
     Example: rota jobs ls
     """
@@ -52,7 +52,7 @@ def ls(prefix: str, fleet: Target) -> None:
 @options.fleet
 @options.output(Shape.OBJECT)
 def get(job: str, fleet: Target) -> None:
-    """Show one job and how it is doing.
+    """Show one job with its state.
 
     Example: rota jobs get report -o json
     """
@@ -71,7 +71,7 @@ def get(job: str, fleet: Target) -> None:
 def add(job: str, words: tuple[str, ...], version: int | None, fleet: Target, **given: Any) -> None:
     """Add a job that runs a program, or change one that was added so.
 
-    The program and its arguments stand behind --.
+    Write the program and its arguments after --.
 
     Example: rota jobs add backup --cron "0 3 * * *" --tz Asia/Shanghai -- pg_dump -Fc shop
     """
@@ -85,7 +85,7 @@ def add(job: str, words: tuple[str, ...], version: int | None, fleet: Target, **
 @options.fleet
 @options.output(Shape.OBJECT)
 def rm(job: str, fleet: Target) -> None:
-    """Delete a job that was added. Runs that run go on to their end, and the history stays.
+    """Delete an added job. Its running runs continue to their end, and the history stays.
 
     Example: rota jobs rm backup
     """
@@ -99,7 +99,7 @@ def rm(job: str, fleet: Target) -> None:
 @options.fleet
 @options.output(Shape.OBJECT)
 def enable(job: str, fleet: Target) -> None:
-    """Let a job be due again, from now on."""
+    """Enable a job's schedule again, from now on."""
     _tell(ask(fleet, operations.enable_job, job, by=me()))
 
 
@@ -108,7 +108,7 @@ def enable(job: str, fleet: Target) -> None:
 @options.fleet
 @options.output(Shape.OBJECT)
 def disable(job: str, fleet: Target) -> None:
-    """Let a job not be due any more; it can still be run by hand."""
+    """Disable a job's schedule; it can still be started by hand."""
     _tell(ask(fleet, operations.disable_job, job, by=me()))
 
 
@@ -122,7 +122,7 @@ def disable(job: str, fleet: Target) -> None:
 def run(job: str, payload: str | None, no_wait: bool, timeout: timedelta, fleet: Target) -> None:
     """Start a run of a job now, and wait for its end.
 
-    The exit code is 1 if the run failed, and 6 if it was not over in time; it goes on then.
+    The exit code is 1 if the run failed, and 6 if it did not end in time; the run then continues.
 
     Example: rota jobs run report --payload '{"day": "2026-11-16"}'
     """

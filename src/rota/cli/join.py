@@ -24,12 +24,12 @@ TLS = "tls"
 @click.argument("ticket")
 @click.argument("app", required=False)
 @click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="The node's folder on its own disk.")
-@click.option("--store", metavar="URL", help="The fleet's store, if this machine reaches it otherwise.")
+@click.option("--store", metavar="URL", help="The fleet's store, if this machine reaches it by another URL.")
 def command(ticket: str, app: str | None, data: Path | None, store: str | None) -> None:
     """Make this machine a node of a fleet, with a ticket from `rota ticket create`.
 
-    The ticket is spent for the fleet's token and the node's certificate, which are kept in the data folder. With an APP
-    the node then runs, as `rota node` does. A TICKET of - is read from stdin.
+    The ticket is exchanged for the fleet's token and the node's certificate, which are kept in the data folder. With an
+    APP the node then runs, as `rota node` does. A TICKET of - is read from stdin.
 
     Example: rota join rota-ticket-eyJpZCI6… app.py
     """

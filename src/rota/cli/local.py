@@ -39,7 +39,7 @@ async def nodes(folders: tuple[Path, ...], names: tuple[str, ...]) -> list[tuple
     if not found:
         raise Unavailable(
             f"no node is running below {BASE} in this folder; name its folder with --data, "
-            "or the doors of a fleet with --server URL"
+            "or a node's address with --server URL"
         )
     return sorted((name, place) for name, place in found.items() if not names or name in names)
 

@@ -41,13 +41,13 @@ def command() -> None:
 @log_url
 @partitions_option
 @click.option("--segment", type=options.Size(), default="64MiB", show_default=True, help="How large a file grows.")
-@click.option("--keep", type=options.Size(), help="Delete the oldest of a partition as long as this much is left.")
-@click.option("--keep-for", type=options.Duration(), help="Delete what was appended longer ago.")
+@click.option("--keep", type=options.Size(), help="Delete the oldest files of a partition, but keep this much.")
+@click.option("--keep-for", type=options.Duration(), help="Delete files that were last appended to longer ago.")
 @options.output(Shape.OBJECT)
 def create(url: str, partitions: int, segment: int, keep: int | None, keep_for: timedelta | None) -> None:
     """Make a log.
 
-    What is deleted goes a file at a time, whenever one is full. Without --keep and --keep-for nothing is.
+    Retention deletes whole files, whenever one is full. Without --keep and --keep-for nothing is deleted.
 
     Example: rota log create log:///var/lib/rota/clicks --partitions 4 --keep-for 7d
     """
@@ -59,12 +59,12 @@ def create(url: str, partitions: int, segment: int, keep: int | None, keep_for: 
 
 @command.command()
 @log_url
-@click.option("--partitions", type=click.IntRange(min=1), required=True, help="How many partitions it has then.")
+@click.option("--partitions", type=click.IntRange(min=1), required=True, help="The new number of partitions.")
 @options.output(Shape.OBJECT)
 def grow(url: str, partitions: int) -> None:
     """Give a log more partitions.
 
-    Keys are shared out anew, so that later records of a key may come to another partition than earlier ones.
+    Keys are distributed again, so later records of a key may go to another partition than earlier ones.
 
     Example: rota log grow log:///var/lib/rota/clicks --partitions 8
     """
@@ -81,10 +81,10 @@ def grow(url: str, partitions: int) -> None:
 @click.option("--json", "is_json", is_flag=True, help="Each line is a JSON object: value, key, headers, time.")
 @options.output(Shape.OBJECT)
 def append(url: str, partition: int | None, key: str | None, is_json: bool) -> None:
-    """Append what comes on stdin, a record for each line.
+    """Append the lines of stdin, each as a record.
 
-    Lines are appended as they come. With ?fsync=never or ?fsync=1s behind the URL not each of them is waited for until
-    it is on disk.
+    Lines are appended as they arrive. With ?fsync=never or ?fsync=1s at the end of the URL it waits for the disk less
+    often.
 
     Example: tail -F access.log | rota log append log:///var/lib/rota/clicks
     """
@@ -125,7 +125,14 @@ def _records(lines: Sequence[bytes], key: str | None, *, is_json: bool) -> list[
 @click.option("--partition", "numbers", type=click.IntRange(min=0), multiple=True, help="Only this; may be repeated.")
 @click.option("--offset", type=click.IntRange(min=0), metavar="OFFSET", help="Begin there.")
 @click.option("--since", type=click.DateTime(["%Y-%m-%dT%H:%M:%S%z"]), metavar="TIME", help="Begin at that time.")
-@click.option("-n", "last", type=click.IntRange(min=0), default=LAST, show_default=True, help="Begin so far back.")
+@click.option(
+    "-n",
+    "last",
+    type=click.IntRange(min=0),
+    default=LAST,
+    show_default=True,
+    help="Begin this many offsets before the end.",
+)
 @click.option("-f", "--follow", is_flag=True, help="Wait for more, until interrupted.")
 @click.option("--json", "is_json", is_flag=True, help="The same as -o json.")
 @options.output(Shape.LINES)
@@ -140,7 +147,7 @@ def tail(
 ) -> None:
     """Show the last records of each partition, or those from an offset or a time on.
 
-    URL may also be that of another source, such as kafka://host/topic. Exit code 1 if records were lost on the way.
+    URL may also be that of another source, such as kafka://host/topic. Exit code 1 if records are missing.
 
     Example: rota log tail log:///var/lib/rota/clicks -f
     """
@@ -218,7 +225,7 @@ def _end_quietly() -> NoReturn:
 @log_url
 @options.output(Shape.LIST)
 def ls(url: str) -> None:
-    """Show what each partition has.
+    """Show each partition's offsets and size on disk.
 
     Example: rota log ls log:///var/lib/rota/clicks
     """
@@ -236,12 +243,12 @@ def ls(url: str) -> None:
 @log_url
 @click.option("--partition", type=click.IntRange(min=0), help="Which partition; needed with --before.")
 @click.option("--before", type=click.IntRange(min=0), metavar="OFFSET", help="Delete what comes before this.")
-@click.option("--retain", is_flag=True, help="Delete what the log's own settings let go, now and of all partitions.")
+@click.option("--retain", is_flag=True, help="Apply the log's own retention settings now, to all partitions.")
 @options.output(Shape.OBJECT)
 def truncate(url: str, partition: int | None, before: int | None, retain: bool) -> None:
     """Delete the oldest records of a log.
 
-    Streams that have not read them meet a gap. Nobody may be appending to the partition meanwhile.
+    Streams that have not read them find a gap. No process may append to the partition meanwhile.
 
     Example: rota log truncate log:///var/lib/rota/clicks --partition 0 --before 5000
     """

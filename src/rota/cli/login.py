@@ -17,21 +17,21 @@ from rota.model.errors import Invalid
 
 @click.command()
 @click.argument("url", metavar="URL")
-@click.option("--name", metavar="NAME", help="What to call it.  [default: the host]")
+@click.option("--name", metavar="NAME", help="The context's name.  [default: the host]")
 @click.option(
     "--token", metavar="FILE|env:NAME", help="Where the token is.  [default: it is asked for, or read from stdin]"
 )
 @click.option(
     "--ca",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Certificates of those who may vouch for the server, in PEM form.  [default: those that the system knows]",
+    help="Certificates of the server's authorities, in PEM form.  [default: the system's]",
 )
-@click.option("--insecure", is_flag=True, help="The token may pass in the clear: the network is yours alone.")
+@click.option("--insecure", is_flag=True, help="Send the token unencrypted: for a network that only you use.")
 @options.output(Shape.OBJECT)
 def command(url: str, name: str | None, token: str | None, ca: Path | None, insecure: bool) -> None:
-    """Remember the fleet of the node at URL under a name, and use it where nothing else names one.
+    """Save the fleet of the node at URL under a name, for commands that name no other fleet.
 
-    The token is tried first. It is kept in a file for this user alone; rota context shows what is kept there.
+    The token is checked first. It is kept in a file that only this user can read; rota context lists what is saved.
 
     Example: rota login https://n1.example.com:7700 --name prod
     """

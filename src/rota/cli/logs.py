@@ -31,7 +31,7 @@ RUN = re.compile(r"[^/]+/\d{8}T\d{6}.*")
 
 @click.command()
 @click.argument("thing", metavar="[THING]", required=False, shell_complete=names.printing)
-@click.option("-f", "--follow", is_flag=True, help="Go on with what comes; of a run, until it is over.")
+@click.option("-f", "--follow", is_flag=True, help="Then print new lines; of a run, until it has ended.")
 @click.option("--tail", type=click.IntRange(1, TAIL), metavar="NUMBER", help="Only the last lines of each node.")
 @click.option(
     "--node",
@@ -43,7 +43,7 @@ RUN = re.compile(r"[^/]+/\d{8}T\d{6}.*")
 )
 @click.option("--last", metavar="JOB", shell_complete=names.jobs, help="The newest run of this job.")
 @click.option("--attempt", type=click.IntRange(min=1), metavar="NUMBER", help="Of a run: this attempt, not the newest.")
-@click.option("--raw", is_flag=True, help="Of a run: on a terminal, too, print every byte as it is.")
+@click.option("--raw", is_flag=True, help="Of a run: print every byte unchanged on a terminal, too.")
 @runs.logs_option
 @options.fleet
 @options.output(Shape.LIST, lines_with="--follow")
@@ -143,7 +143,7 @@ async def ask_here(node: NodeId, verb: Verb, /, *, was_passed_on: bool = False, 
     """What a node of this machine says, asked at its control socket."""
     there = dict(await local.nodes((), ()))
     if node not in there:
-        raise Unavailable(f"node {node} is not one of this folder; ask at the doors of the fleet with --server URL")
+        raise Unavailable(f"node {node} is not one of this folder; use a node's address with --server URL")
     try:
         return await control_socket.call(there[node], verb, PATIENCE, **fields)
     except control_socket.Refused as error:

@@ -46,15 +46,17 @@ from rota.model.errors import Invalid
         "slots",
     ),
 )
-@click.option("--label", multiple=True, metavar="NAME=VALUE", help="What placement rules may ask for; may be repeated.")
+@click.option(
+    "--label", multiple=True, metavar="NAME=VALUE", help="A label of the node, for placement; may be repeated."
+)
 @settings.options(RuntimeConfig)
 @settings.options(LogConfig)
 @settings.config_file
 def command(app: str | None, label: tuple[str, ...], config: Path | None, **flags: Any) -> None:
     """Run one node of a fleet.
 
-    APP is the program whose work it runs: a file or a module, with :name if it has several apps. Without one the node
-    joins, and leads if it is elected, but runs nothing.
+    APP is the program whose work it runs: a file or a module, with :name if it has several apps. Without an app the
+    node joins, and leads if it is elected, but runs no work.
 
     TERM finishes what runs and stops; INT, or a second TERM, stops at once; HUP reloads the app
     and reads the resources in rota.toml again.

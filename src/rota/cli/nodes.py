@@ -55,9 +55,9 @@ def command() -> None:
 @options.fleet
 @options.output(Shape.LIST)
 def ls(fleet: Target) -> None:
-    """List the nodes: what they offer, what of it is taken, how busy they are, and which are cordoned.
+    """List the nodes: their capacity, what is used of it, their load, and which are cordoned.
 
-    STANDING is how the other nodes find it: online, suspect or offline. LOAD is from 0, idle, to 100, busy.
+    STANDING is the verdict of the other nodes: online, suspect or offline. LOAD is from 0, idle, to 100, busy.
 
     Example: rota nodes --store sqlite:///rota.db
     """
@@ -69,7 +69,7 @@ def ls(fleet: Target) -> None:
 @options.fleet
 @options.output(Shape.OBJECT)
 def idlest(fleet: Target) -> None:
-    """Name the node that has least to do, of those that may have work and are reached.
+    """Show the node with the lowest load, of those that may get work and are reached.
 
     Example: rota nodes idlest
     """
@@ -80,11 +80,11 @@ def idlest(fleet: Target) -> None:
 
 @command.command()
 @click.argument("node", metavar="NODE", shell_complete=names.nodes)
-@click.option("--why", metavar="TEXT", default="", help="The reason, for those who ask.")
+@click.option("--why", metavar="TEXT", default="", help="The reason, shown to others.")
 @options.fleet
 @options.output(Shape.OBJECT)
 def cordon(node: str, why: str, fleet: Target) -> None:
-    """Give a node no new tasks; it keeps those it has.
+    """Place no new tasks on a node; it keeps those it has.
 
     Example: rota nodes cordon n1 --why 'disk is full'
     """
@@ -98,7 +98,7 @@ def cordon(node: str, why: str, fleet: Target) -> None:
 @options.fleet
 @options.output(Shape.OBJECT)
 def uncordon(node: str, fleet: Target) -> None:
-    """Let a node have new tasks again.
+    """Allow new tasks on a node again.
 
     Example: rota nodes uncordon n1
     """
@@ -109,16 +109,16 @@ def uncordon(node: str, fleet: Target) -> None:
 
 @command.command()
 @click.argument("node", metavar="NODE", shell_complete=names.nodes)
-@click.option("--deadline", type=options.Duration(), help="Stop what is still there by then; default: never.")
-@click.option("--why", metavar="TEXT", default="", help="The reason, for those who ask.")
+@click.option("--deadline", type=options.Duration(), help="Stop remaining tasks at this time; default: never.")
+@click.option("--why", metavar="TEXT", default="", help="The reason, shown to others.")
 @click.option("--no-wait", is_flag=True, help="Do not wait until the last task has gone.")
 @options.fleet
 @options.output(Shape.OBJECT)
 def drain(node: str, deadline: timedelta | None, why: str, no_wait: bool, fleet: Target) -> None:
-    """Move all tasks of a node to others, and give it no new ones.
+    """Move all tasks of a node to other nodes, and place no new ones on it.
 
-    Each task is started on another node first, and stops here when it runs there; exclusive ones stop first. The exit
-    code is 0 when the node has none left. It is 1 if the deadline came first: then the rest was stopped.
+    Each task is started on another node first, and stops on this one when it runs there; exclusive tasks stop first.
+    The exit code is 0 when the node has no task left, and 1 if the deadline came first and the rest was stopped.
 
     Example: rota nodes drain n1 --deadline 10m --why 'new kernel'
     """
@@ -189,7 +189,7 @@ async def _until_it_is_empty(fleet: Fleet, node: str, begun: Drain, before: _Bef
             tables.say(f"{begun.tasks - left} of {begun.tasks} tasks have moved{stuck}")
         shown = left, stuck
         if not any(each.id == node and each.drain for each in (await fleet.do(operations.list_nodes)).nodes):
-            raise RotaError(f"node {node} is not drained any more: somebody undrained it; {left} tasks are there")
+            raise RotaError(f"node {node} is not drained any more: it was undrained; {left} tasks are there")
         await asyncio.sleep(LOOK)
 
 
@@ -224,7 +224,7 @@ async def _stuck(fleet: Fleet, node: str) -> str:
 @options.fleet
 @options.output(Shape.OBJECT)
 def undrain(node: str, fleet: Target) -> None:
-    """Let a node keep the tasks it has left, and have new ones.
+    """End a node's drain: it keeps its remaining tasks and gets new ones.
 
     Example: rota nodes undrain n1
     """
@@ -236,11 +236,11 @@ def undrain(node: str, fleet: Target) -> None:
 @command.command(context_settings={"ignore_unknown_options": True})  # so that -5 is a number, and refused as one
 @click.argument("node", metavar="NODE", shell_complete=names.nodes)
 @click.argument("count", metavar="[COUNT]", type=int, required=False)
-@click.option("--reset", is_flag=True, help="As many as its settings say.")
+@click.option("--reset", is_flag=True, help="Back to the number in its settings.")
 @options.fleet
 @options.output(Shape.OBJECT)
 def slots(node: str, count: int | None, reset: bool, fleet: Target) -> None:
-    """Give a node another number of slots, whatever its settings say.
+    """Set a node's number of slots, in place of its settings.
 
     If that is less than its tasks take, the newest ones and those of low priority move away, some at a time.
 
@@ -256,13 +256,13 @@ def slots(node: str, count: int | None, reset: bool, fleet: Target) -> None:
 @command.command()
 @click.argument("node", metavar="NODE", shell_complete=names.nodes)
 @click.argument("changes", metavar="[NAME=VALUE|NAME-]...", nargs=-1)
-@click.option("--reset", is_flag=True, help="Undo first all that was set: as its settings say.")
+@click.option("--reset", is_flag=True, help="First undo all labels that were set: back to the settings.")
 @options.fleet
 @options.output(Shape.OBJECT)
 def label(node: str, changes: tuple[str, ...], reset: bool, fleet: Target) -> None:
-    """Give a node labels, or take some away with a trailing minus, whatever its settings say.
+    """Set a node's labels, or remove some with a trailing minus; this overrides its settings.
 
-    New work is placed by them at once; what a node has already stays there. They outlive restarts of the node.
+    New work is placed by these labels at once; tasks that the node already has stay. They survive restarts of the node.
 
     Example: rota nodes label n1 zone=b gpu-
     """

@@ -123,13 +123,15 @@ def store(command: F) -> F:
 
 
 SERVER = (
-    click.option("--server", metavar="URL", help="A node's doors instead: http://127.0.0.1:7700.  [env: ROTA_SERVER]"),
+    click.option(
+        "--server", metavar="URL", help="A node's address instead: http://127.0.0.1:7700.  [env: ROTA_SERVER]"
+    ),
     click.option("--token", metavar="FILE|env:NAME", help="Where the token for --server is.  [env: ROTA_TOKEN]"),
     click.option(
         "--context",
         metavar="NAME",
         shell_complete=names.contexts,
-        help="A fleet that rota login knows.  [env: ROTA_CONTEXT]",
+        help="A fleet saved by rota login.  [env: ROTA_CONTEXT]",
     ),
 )
 """The options that name a fleet by the doors of a node."""

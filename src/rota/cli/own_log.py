@@ -41,7 +41,7 @@ class Patient(logging.Handler):
         try:
             line = self.format(record)
             if self._dropped:
-                line = f"({self._dropped} log lines were dropped because nobody read them)\n{line}"
+                line = f"({self._dropped} log lines were dropped because stderr was not read)\n{line}"
             self._lines.put_nowait(line)
             self._dropped = 0
         except queue.Full:

@@ -20,14 +20,14 @@ SHOWN = 20
     multiple=True,
     metavar="NODE",
     shell_complete=names.nodes,
-    help="As if this node were gone; may be repeated.",
+    help="Assume that this node is gone; may be repeated.",
 )
 @click.option(
     "--add",
     type=click.IntRange(0, planning.MOST_ADDED),
     default=0,
     metavar="COUNT",
-    help="As if so many more nodes were there.",
+    help="Assume this many more nodes.",
 )
 @click.option(
     "--like",
@@ -39,7 +39,7 @@ SHOWN = 20
 @options.fleet
 @options.output(Shape.OBJECT)
 def command(rebalance: bool, without: tuple[str, ...], add: int, like: str, fleet: Target) -> None:
-    """Show what the leader would change now; nothing is changed by asking.
+    """Show what the leader would change now, without changing anything.
 
     Tasks are moved and started until there is nothing left to do. The exit code is 0 if nothing would change, and 1 if
     something would.

@@ -46,7 +46,7 @@ def command() -> None:
     is_flag=False,
     flag_value=0,
     metavar="[COUNT]",
-    help="So many looks, a second apart; without a number, or with 0, until interrupted.  [default: one]",
+    help="This many samples, a second apart; without a number, or with 0, until interrupted.  [default: one]",
 )
 @options.fleet
 @options.output(Shape.OBJECT, lines_with="--loop")
@@ -82,9 +82,9 @@ def stat(node: str | None, loop: int | None, fleet: Target) -> None:
 @options.fleet
 @options.output(Shape.OBJECT)
 def drain(node: str | None, timeout: timedelta, fleet: Target) -> None:
-    """Wait until relays have nothing left to publish: no message waits, and every spool is empty.
+    """Wait until the relays have published everything: no message waits, and every spool is empty.
 
-    Nothing is stopped: what is emitted meanwhile is waited for too. The exit code is 1 if something is left.
+    Work goes on: messages that are emitted meanwhile are waited for too. The exit code is 1 if messages are left.
 
     Example: rota relay drain --node n1 --timeout 5m
     """
@@ -107,7 +107,7 @@ async def _drain(target: Target, node: str | None, timeout: timedelta) -> int:
                     tables.say(left)
                     said = left
     except TimeoutError:
-        left = _left(seen) if seen else "nobody has answered"
+        left = _left(seen) if seen else "no relay has answered"
         tables.answer({"drained": False, "left": left})
         tables.say(f"rota: after {durations.render(timeout)} {left}", err=True)
         return 1

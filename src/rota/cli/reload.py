@@ -21,12 +21,13 @@ from rota.cli.steer import Meant
     help="How long to wait for one node's answer.",
 )
 def command(meant: Meant, timeout: timedelta) -> None:
-    """Have nodes take in the code of their app as it is now.
+    """Reload the app's code on nodes.
 
-    A new generation is loaded, tried with one worker of each sort, and takes over; if anything fails the old one serves
-    on, the reason is shown and the exit code is not 0. Nodes are reloaded one after the other; a failure ends it.
+    A new generation is loaded, tried with one worker of each pool, and takes over; if a step fails the old one keeps
+    running, the reason is shown and the exit code is not 0. Nodes are reloaded one after the other; the first failure
+    ends the command.
 
-    Without --node, --all or a server, that is every node running below .rota in this folder.
+    Without --node, --all or a server, the command applies to every node running below .rota in this folder.
 
     Example: rota reload --all --context prod
     """

@@ -366,7 +366,7 @@ class DoorFleet:
             if method == "GET":
                 raise Unavailable(f"{self._server.url} did not answer ({_why(error)}); try again") from None
             raise Unknown(
-                f"{self._server.url} did not say what became of it ({_why(error)}); look before you try again"
+                f"{self._server.url} did not report the outcome ({_why(error)}); check before you retry"
             ) from None
         if not answer.is_success:
             raise _refusal(answer, self._server)

@@ -64,12 +64,12 @@ COMES_BACK = {
 """What to say of a resource that is deleted, by its origin."""
 
 TIES = {
-    "tag": "What others can name it by; may be repeated.",
+    "tag": "A tag that other resources can refer to; may be repeated.",
     "prefer": "A label that its nodes should have if possible; may be repeated.",
     "near": "Only on nodes that hold a resource with this tag; may be repeated.",
     "apart": "Never beside a resource with this tag; may be repeated.",
-    "prefer-near": "Rather on nodes that hold a resource with this tag; may be repeated.",
-    "prefer-apart": "Rather not beside a resource with this tag; may be repeated.",
+    "prefer-near": "If possible on nodes that hold a resource with this tag; may be repeated.",
+    "prefer-apart": "If possible not beside a resource with this tag; may be repeated.",
 }
 """Options about other resources, and about labels that need not be."""
 
@@ -119,13 +119,15 @@ def command() -> None:
 @click.option(
     "--timeout", type=options.Duration(), default="10s", show_default=True, help="How long to wait for the leader."
 )
-@click.option("--key", metavar="TEXT", help="Names this request: repeated with the same key, it is done once.")
+@click.option(
+    "--key", metavar="TEXT", help="Idempotency key: a request repeated with the same key is carried out once."
+)
 @options.fleet
 @options.output(Shape.OBJECT)
 def add(kind: str, id: str, no_wait: bool, timeout: timedelta, key: str | None, fleet: Target, **given: Any) -> None:
-    """Add a resource, and say which nodes hold it.
+    """Add a resource, and print which nodes hold it.
 
-    The exit code is 6 if it was added but nobody placed it in time, and 5 if there is one of that name.
+    The exit code is 6 if it was added but not placed in time, and 5 if the name is taken.
 
     Example: rota resources add room 21452505 --replicas 2 --spec lang=en
     """
@@ -135,7 +137,7 @@ def add(kind: str, id: str, no_wait: bool, timeout: timedelta, key: str | None, 
     _tell(view, "added")
     if view.status is None and wait:
         raise Unknown(
-            f"{view.name} is added, but nobody has placed it within {durations.render(wait)}; "
+            f"{view.name} is added, but was not placed within {durations.render(wait)}; "
             f"ask again with: rota why {view.name}"
         )
 
@@ -154,7 +156,7 @@ def add(kind: str, id: str, no_wait: bool, timeout: timedelta, key: str | None, 
 @options.fleet
 @options.output(Shape.OBJECT)
 def update(kind: str, id: str, unset: tuple[str, ...], version: int | None, fleet: Target, **given: Any) -> None:
-    """Change what is given of a resource; a new spec or new labels replace the old ones.
+    """Change fields of a resource; a new spec or new labels replace the old ones.
 
     Example: rota resources update room 21452505 --priority 5 --unset pin
     """
@@ -197,9 +199,9 @@ def get(kind: str, id: str, fleet: Target) -> None:
 
 @command.command()
 @click.option("--kind", metavar="KIND", shell_complete=names.kinds, help="Only of this kind.")
-@click.option("--prefix", metavar="TEXT", default="", help="Only those whose id begins so.")
+@click.option("--prefix", metavar="TEXT", default="", help="Only those whose id starts with this.")
 @click.option("--pending", is_flag=True, help="Only those that have fewer tasks than they should.")
-@click.option("-w", "--watch", is_flag=True, help="Go on with what changes, a line each, until interrupted.")
+@click.option("-w", "--watch", is_flag=True, help="Then print each change, a line each, until interrupted.")
 @options.fleet
 @options.output(Shape.LIST, lines_with="--watch")
 def ls(kind: str | None, prefix: str, pending: bool, watch: bool, fleet: Target) -> None:
@@ -220,18 +222,18 @@ def ls(kind: str | None, prefix: str, pending: bool, watch: bool, fleet: Target)
 
 @command.command()
 @kind_argument
-@click.option("--force", is_flag=True, help="Apply the list however much it drops.")
-@click.option("--no-wait", is_flag=True, help="Do not wait for what comes of it.")
+@click.option("--force", is_flag=True, help="Apply the list even if it drops many resources.")
+@click.option("--no-wait", is_flag=True, help="Do not wait for the result.")
 @click.option(
     "--timeout", type=options.Duration(), help="How long to wait; default: as long as the source may take, and 30s."
 )
 @options.fleet
 @options.output(Shape.OBJECT)
 def sync(kind: str, force: bool, no_wait: bool, timeout: timedelta | None, fleet: Target) -> None:
-    """Have the source of a kind asked now, and say what came of it.
+    """Query the source of a kind now, and report the result.
 
-    The exit code is 2 if the kind has no source, 1 if the source gave no list or the list is held, and 6 if nothing
-    came in time.
+    The exit code is 2 if the kind has no source, 1 if the source returned no valid list or the list is held, and 6 if
+    there was no result in time.
 
     Example: rota resources sync room --force
     """

@@ -21,12 +21,12 @@ from rota.cli.steer import Meant
     help="How long to wait for one node's answer.",
 )
 def command(meant: Meant, timeout: timedelta) -> None:
-    """Have nodes go back to the generation before the last reload.
+    """Go back to the generation before the last reload, on nodes.
 
-    That generation is still loaded, whatever the files say now. A second rollback goes forward again. Its code is kept
-    in the node's data folder: a node that starts anew runs it, too, until the files change or a reload succeeds.
+    That generation is still loaded, even if the files have changed. A second rollback goes forward again. Its code is
+    kept in the node's data folder: after a restart the node runs it, too, until the files change or a reload succeeds.
 
-    Without --node, --all or a server, that is every node running below .rota in this folder.
+    Without --node, --all or a server, the command applies to every node running below .rota in this folder.
 
     Example: rota rollback --all --context prod
     """

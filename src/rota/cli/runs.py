@@ -42,7 +42,7 @@ def command() -> None:
 @click.option("--node", metavar="ID", help="Only runs of which this node had an attempt.")
 @click.option("--since", type=options.Since(), metavar="DURATION|TIME", help="Only runs due this long ago, or later.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many.")
-@click.option("--page", "after", metavar="TEXT", help="Go on behind this run, as the last page said.")
+@click.option("--page", "after", metavar="TEXT", help="Continue after this run, as the previous page said.")
 @options.fleet
 @options.output(Shape.PAGE)
 def ls(
@@ -54,10 +54,10 @@ def ls(
     after: str | None,
     fleet: Target,
 ) -> None:
-    """List runs: those that are not over, then the newest.
+    """List runs: unfinished runs first, then the newest.
 
-    With --state or --node it reads up to 20,000 runs for those that fit, and says where to go on. A TIME is like
-    2026-11-16 or 2026-11-16T03:00Z.
+    With --state or --node it reads up to 20,000 runs to find matching ones, and prints where to continue. A TIME is
+    like 2026-11-16 or 2026-11-16T03:00Z.
 
     Example: rota runs ls --job report --state failed --since 2h
     """
@@ -113,9 +113,9 @@ def get(run: str, fleet: Target) -> None:
 @options.fleet
 @options.output(Shape.OBJECT)
 def restart(run: str, no_wait: bool, timeout: timedelta, fleet: Target) -> None:
-    """Do once more what a run that is over did.
+    """Repeat a finished run, as a new run.
 
-    The exit code is 1 if the new run failed, and 6 if it was not over in time; it goes on then.
+    The exit code is 1 if the new run failed, and 6 if it did not end in time; it then continues.
     """
     wait = None if no_wait else timeout
 
@@ -131,15 +131,15 @@ def restart(run: str, no_wait: bool, timeout: timedelta, fleet: Target) -> None:
 
 @command.command()
 @run_argument
-@click.option("--why", metavar="TEXT", default="", help="The reason, for those who look at it later.")
+@click.option("--why", metavar="TEXT", default="", help="The reason, kept with the run.")
 @click.option("--no-wait", is_flag=True, help="Do not wait until it is stopped.")
 @click.option("--timeout", type=options.Duration(), default="30s", show_default=True, help="How long to wait.")
 @options.fleet
 @options.output(Shape.OBJECT)
 def interrupt(run: str, why: str, no_wait: bool, timeout: timedelta, fleet: Target) -> None:
-    """Stop a run with all its processes, and wait until they are gone.
+    """Stop a run with all its processes, and wait until they have ended.
 
-    The exit code is 6 if it was not over in time.
+    The exit code is 6 if it did not end in time.
     """
     wait = None if no_wait else timeout
     view = ask(fleet, operations.interrupt_run, run, by=me(), why=why, wait=wait)
@@ -155,7 +155,7 @@ def interrupt(run: str, why: str, no_wait: bool, timeout: timedelta, fleet: Targ
 @options.fleet
 @options.output(Shape.OBJECT)
 def rm(run: str, place: str | None, fleet: Target) -> None:
-    """Delete a run that is over, with its output."""
+    """Delete a finished run, with its output."""
     on_fleet(fleet, lambda open: open.do(operations.delete_run, open.logs, run), logs=place)
     tables.answer(tables.deleted(run))
     tables.say(f"deleted {run}")
@@ -164,9 +164,9 @@ def rm(run: str, place: str | None, fleet: Target) -> None:
 @command.command()
 @click.argument("run", metavar="[RUN]", required=False, shell_complete=names.runs)
 @click.option("--last", metavar="JOB", shell_complete=names.jobs, help="The newest run of this job.")
-@click.option("-f", "--follow", is_flag=True, help="Go on until the run is over.")
+@click.option("-f", "--follow", is_flag=True, help="Print new output until the run has ended.")
 @click.option("--attempt", type=click.IntRange(min=1), metavar="NUMBER", help="Of this attempt, not of the newest.")
-@click.option("--raw", is_flag=True, help="On a terminal, too, print every byte as it is.")
+@click.option("--raw", is_flag=True, help="Print every byte unchanged on a terminal, too.")
 @logs_option
 @options.fleet
 def logs(
@@ -178,10 +178,10 @@ def logs(
     place: str | None,
     fleet: Target,
 ) -> None:
-    """Print what a run has put out.
+    """Print a run's output.
 
-    On a terminal, colours are kept, and other control characters are shown instead of sent, unless --raw is given.
-    Elsewhere every byte is printed as it is.
+    On a terminal, colours are kept, and other control characters are escaped, unless --raw is given.
+    Elsewhere every byte is printed unchanged.
 
     Example: rota runs logs --last report -f
     """

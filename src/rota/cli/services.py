@@ -50,7 +50,7 @@ command.add_command(stop, "stop")
 @steer.meant()
 @options.output(Shape.LIST)
 def ls(meant: Meant) -> None:
-    """List the services: where they listen, and how busy they are.
+    """List the services: their addresses and their load.
 
     Example: rota services ls
     """
@@ -80,9 +80,9 @@ def ls(meant: Meant) -> None:
     is_flag=False,
     flag_value=0,
     metavar="[COUNT]",
-    help="So many samples, a second apart; without a number, or with 0, until interrupted.  [default: one]",
+    help="This many samples, a second apart; without a number, or with 0, until interrupted.  [default: one]",
 )
-@click.option("--diff", is_flag=True, help="Show what came per second, from one sample to the next.")
+@click.option("--diff", is_flag=True, help="Show the change per second, from one sample to the next.")
 @steer.meant()
 @options.output(Shape.LIST, lines_with="--loop")
 def stat(name: str | None, loop: int | None, diff: bool, meant: Meant) -> None:
@@ -148,7 +148,7 @@ def clear(name: str | None, groups: tuple[int, ...], is_all: bool, meant: Meant)
 @steer.meant()
 @options.output(Shape.LIST)
 def resize(name: str, group: int, count: int, meant: Meant) -> None:
-    """Give a group so many workers, until the next reload: then the count in the code holds again.
+    """Set the number of workers of a group, until the next reload restores the count in the code.
 
     Example: rota services resize logic 2 16
     """
@@ -164,7 +164,7 @@ def resize(name: str, group: int, count: int, meant: Meant) -> None:
 @steer.meant()
 @options.output(Shape.LIST)
 def version(meant: Meant) -> None:
-    """Show which Rota the nodes run, and which generation of their app.
+    """Show the nodes' version of Rota, and the generation of their app.
 
     Example: rota services version
     """

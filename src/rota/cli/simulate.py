@@ -58,7 +58,7 @@ def _scenario(broken: Collection[str]) -> Callable[[Callable[..., None]], Callab
                     "--seeds", type=click.IntRange(min=1), default=100, show_default=True, help="How many seeds."
                 ),
                 click.option("--first", type=int, default=0, show_default=True, help="The first of them."),
-                click.option("--seed", type=int, help="Run this one seed and tell its story."),
+                click.option("--seed", type=int, help="Run this seed and print what happens."),
                 click.option(
                     "--jobs",
                     type=click.IntRange(min=1),
@@ -68,7 +68,7 @@ def _scenario(broken: Collection[str]) -> Callable[[Callable[..., None]], Callab
                     "--break",
                     "broken",
                     type=click.Choice(list(broken)),
-                    help="Leave out a safeguard, to see it missed.",
+                    help="Disable a safeguard, to see that the simulation detects it.",
                 ),
                 options.output(Shape.OBJECT),
             )
@@ -98,7 +98,7 @@ _add(
 _add(
     "fleet",
     fleet_scenario.BROKEN,
-    "A whole fleet with all four kinds of work, ten minutes of it, with everything that can go wrong.",
+    "A whole fleet with all four kinds of work, ten minutes for each seed, with every kind of fault.",
 )
 _add("resources", resources_scenario.BROKEN, "A fleet that keeps resources covered, under the same faults.")
 _add("services", services_scenario.BROKEN, "A service under load: crashes, hangs, vanishing clients and reloads.")
@@ -115,7 +115,7 @@ _add(
 _add(
     "peers",
     peers_scenario.BROKEN,
-    "Nodes that check each other, share out chores and fire hooks, under blips, cuts, flapping and clock steps.",
+    "Nodes that check each other, share chores and call hooks, under blips, cuts, flapping and clock steps.",
 )
 _add("relay", relay_scenario.BROKEN, "Messages from replicas to a sink, while hosts, relays, disks and brokers fail.")
 _add(

@@ -27,10 +27,10 @@ HEADINGS = ("NODE", "ROLE", "HOST", "PID", "UP", "APP", "WORKERS", "TASKS", "HTT
 def command(fleet: Target) -> None:
     """Show who leads, which nodes there are and what they run.
 
-    APP is the app, its version if its module has a `__version__`, the generation of its code, counted in each life of
-    the node, and a digest of its source files, which is the same on all nodes that run the same code.
+    APP is the app, its version if its module has a `__version__`, the generation of its code, counted from each start
+    of the node, and a digest of its source files, which is the same on all nodes that run the same code.
 
-    The first line says which fleet that is, unless the command named it.
+    The first line names the fleet, unless the command named it.
 
     Example: rota status --store sqlite:///rota.db -o json
     """

@@ -116,7 +116,7 @@ def _server(named: dict[str, Any], is_local: object, is_named: object, *, is_all
     if is_all and found.store is not None and not found.store.startswith(ONE_MACHINE):
         raise Invalid(
             f"all nodes of the fleet on {found} ({found.origin}) are also those of other machines, which are reached "
-            "through the doors of a node: use --server URL; or leave out --all, for those of this folder"
+            "over a node's API: use --server URL; or leave out --all, for those of this folder"
         )
     return found.server
 

@@ -19,7 +19,7 @@ LOOK = 0.05
 @click.command()
 @local.data
 @local.node_id
-@click.option("--now", is_flag=True, help="Do not finish what runs.")
+@click.option("--now", is_flag=True, help="Do not let work finish.")
 @click.option(
     "--timeout",
     type=options.Duration(),

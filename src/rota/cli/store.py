@@ -42,9 +42,10 @@ def command() -> None:
 @store_url
 @options.output(Shape.OBJECT)
 def check(url: str) -> None:
-    """Try whether a store keeps its laws, and how fast it is.
+    """Test whether a store keeps its laws, and how fast it is.
 
-    It works below /check/ and leaves nothing behind; a fleet may be running meanwhile. Exit code 1 if something failed.
+    The check uses keys below /check/ and leaves nothing behind; a fleet may be running meanwhile. Exit code 1 if a
+    probe failed.
 
     Example: rota store check sqlite:///rota.db
     """
@@ -85,9 +86,9 @@ def _report(url: str, found: list[probe.Finding]) -> dict[str, Any]:
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @options.output(Shape.OBJECT)
 def dump(url: str, file: str | None, force: bool) -> None:
-    """Write what a store has into a file, or to stdout.
+    """Write a store's content to a file, or to stdout.
 
-    All of it at one revision; a fleet may be running meanwhile. Keys under a lease (nodes, leader) are left out.
+    The content is of one revision; a fleet may be running meanwhile. Keys under a lease (nodes, leader) are left out.
 
     Example: rota store dump sqlite:///rota.db rota.dump
     """
@@ -166,14 +167,16 @@ def _source(file: str) -> BinaryIO:
 @click.option(
     "--keep",
     type=options.Duration(),
-    help="Leave this much history. A store does not tell how old it is, so this waits as long.  [default: 10m]",
+    help="Keep this much history. A store does not record its age, so the command waits as long.  [default: 10m]",
 )
-@click.option("--before", type=click.IntRange(min=1), metavar="REVISION", help="Forget what is older, at once.")
+@click.option(
+    "--before", type=click.IntRange(min=1), metavar="REVISION", help="Delete what is older than this revision, at once."
+)
 @options.output(Shape.OBJECT)
 def compact(url: str, keep: timedelta | None, before: int | None) -> None:
-    """Forget old history of a store; the present state stays.
+    """Delete old history of a store; the present state stays.
 
-    A running fleet does this by itself. On etcd it is everybody's history, not the fleet's alone.
+    A running fleet does this by itself. On etcd this deletes the history of every user of that etcd.
 
     Example: rota store compact sqlite:///rota.db --keep 0s
     """

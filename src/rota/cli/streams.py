@@ -37,7 +37,7 @@ timeout_option = click.option(
 )
 some_argument = click.argument("stream", metavar="[STREAM]", required=False, shell_complete=names.streams)
 all_option = click.option("--all", "is_for_all", is_flag=True, help="All streams, instead of one.")
-yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 
 
 @click.group(cls=Verbs)
@@ -46,12 +46,12 @@ def command() -> None:
 
 
 @command.command()
-@click.option("--prefix", metavar="TEXT", default="", help="Only those whose name begins so.")
+@click.option("--prefix", metavar="TEXT", default="", help="Only those whose name starts with this.")
 @click.option("--all", "with_past", is_flag=True, help="Also backfills that are completed.")
 @options.fleet
 @options.output(Shape.LIST)
 def ls(prefix: str, with_past: bool, fleet: Target) -> None:
-    """List the streams: how they are, and how far behind.
+    """List the streams with their states and lags.
 
     Example: rota streams ls
     """
@@ -100,7 +100,7 @@ def lag(stream: str | None, fleet: Target) -> None:
 @options.fleet
 @options.output(Shape.LIST)
 def history(stream: str, fleet: Target) -> None:
-    """Show how a stream was declared in the course of time, and what changed; the newest last.
+    """List a stream's declarations and what changed in each; the newest last.
 
     Example: rota streams history clicks
     """
@@ -142,7 +142,7 @@ def suspend(stream: str | None, is_for_all: bool, no_wait: bool, timeout: timede
 @options.fleet
 @options.output(Shape.LIST)
 def resume(stream: str | None, is_for_all: bool, no_wait: bool, timeout: timedelta, fleet: Target) -> None:
-    """Let a stream that was suspended or terminated go on where it stopped; --all leaves the terminated alone.
+    """Continue a suspended or terminated stream where it stopped; --all skips terminated streams.
 
     Example: rota streams resume clicks
     """
@@ -169,9 +169,9 @@ def resume(stream: str | None, is_for_all: bool, no_wait: bool, timeout: timedel
 def terminate(
     stream: str | None, is_for_all: bool, yes: bool, no_wait: bool, timeout: timedelta, fleet: Target
 ) -> None:
-    """End a stream for good, although an app declares it: what was read is published, and nothing new starts.
+    """End a stream for good, although an app declares it: it publishes what it has read, and starts nothing new.
 
-    Its output and its offsets stay; rota streams resume takes it up again.
+    Its output and its offsets stay; rota streams resume continues it.
 
     Example: rota streams terminate clicks --yes
     """
@@ -194,7 +194,7 @@ def terminate(
 @options.fleet
 @options.output(Shape.OBJECT)
 def scale(stream: str, tasks: int | None, as_declared: bool, fleet: Target) -> None:
-    """Have another number of task groups; only groups end whose partitions change.
+    """Set the number of task groups; only groups whose partitions change end.
 
     Example: rota streams scale clicks 4
     """
@@ -213,7 +213,7 @@ def scale(stream: str, tasks: int | None, as_declared: bool, fleet: Target) -> N
 @options.fleet
 @options.output(Shape.OBJECT)
 def handoff(stream: str, groups: tuple[int, ...], no_wait: bool, timeout: timedelta, fleet: Target) -> None:
-    """Have task groups end and publish now, all unless some are named; others read on from where they end.
+    """End task groups and publish what they have read now, all unless some are named; new groups continue from there.
 
     Example: rota streams handoff clicks 0
     """
@@ -226,7 +226,7 @@ def handoff(stream: str, groups: tuple[int, ...], no_wait: bool, timeout: timede
 @command.command()
 @stream_argument
 @click.option("--to", metavar="PLACE", help="earliest, latest or 2026-01-31T12:00Z.  [default: as a new one begins]")
-@click.option("--backfill", is_flag=True, help="Have another stream read what is left out, into the same output.")
+@click.option("--backfill", is_flag=True, help="Another stream reads the skipped records, into the same output.")
 @yes_option
 @no_wait_option
 @timeout_option
@@ -241,9 +241,10 @@ def reset(
     timeout: timedelta,
     fleet: Target,
 ) -> None:
-    """Have all partitions go on elsewhere.
+    """Set the offsets of all partitions.
 
-    What lies between is left out, or read and published again. What is read and not published yet is given up.
+    The records between are skipped, or read and published again. Records that were read and not published yet are
+    discarded.
 
     Example: rota streams reset clicks --to latest --backfill --yes
     """
@@ -279,7 +280,7 @@ def reset_offsets(
     timeout: timedelta,
     fleet: Target,
 ) -> None:
-    """Have some partitions go on elsewhere: at an offset, earliest, latest or a time. The others stay.
+    """Set the offsets of some partitions: a number, earliest, latest or a time. The others stay.
 
     Example: rota streams reset-offsets clicks 0=12000 3=earliest --yes
     """
@@ -305,9 +306,9 @@ def reset_offsets(
 @click.option("--columns", metavar="NAMES", help="Only these fields, in this order, like at,page.")
 @options.store
 def read(stream: str, limit: int, form: str, columns: str | None, store: str) -> None:
-    """Print rows that the stream has published, and no others; the oldest first where the output is files.
+    """Print published rows; the oldest first where the output is files.
 
-    It reads the output itself, so it must run where that can be reached.
+    The command reads the output directly, so it must run on a machine that reaches it.
 
     Example: rota streams read clicks --limit 5 --format csv
     """
@@ -374,7 +375,7 @@ def _ask(is_sure: bool, question: str) -> None:
     if is_sure:
         return
     if not sys.stdin.isatty():
-        raise click.UsageError(f"{question.rstrip('?')}: nobody is here to be asked; say --yes if you are sure")
+        raise click.UsageError(f"{question.rstrip('?')}: cannot ask for confirmation here; add --yes if you are sure")
     click.confirm(question, abort=True, err=True)
 
 

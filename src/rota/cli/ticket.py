@@ -41,7 +41,7 @@ def command() -> None:
 @options.store
 @options.output(Shape.LIST)
 def ls(store: str) -> None:
-    """List the tickets, and what became of them.
+    """List the tickets, with their states.
 
     Example: rota ticket ls
     """
@@ -59,8 +59,8 @@ def ls(store: str) -> None:
 @click.argument("node", metavar="NODE")
 @click.option("--token", "reference", metavar="REFERENCE", help="The fleet's token: file:PATH or env:NAME.")
 @click.option("--tls", type=click.Path(path_type=Path, file_okay=False), help="Folder with the new node's certificate.")
-@click.option("--insecure", is_flag=True, help="The fleet has no TLS: the network is yours alone.")
-@click.option("--expires-in", type=Duration(), default="15m", show_default=True, help="How long it is good.")
+@click.option("--insecure", is_flag=True, help="The fleet has no TLS: for a network that only you use.")
+@click.option("--expires-in", type=Duration(), default="15m", show_default=True, help="How long the ticket is valid.")
 @options.store
 @options.output(Shape.OBJECT)
 def create(
@@ -68,7 +68,7 @@ def create(
 ) -> None:
     """Make a ticket for a new node, and show it: one line for `rota join` on the other machine.
 
-    It is good once, and not for long. Whoever has the line and reaches the store may join with it.
+    It can be used once, within a short time. Anyone who has the line and reaches the store can join with it.
 
     Example: rota ticket create b --token file:.rota/nodes/a/token --tls tls/b
     """
@@ -102,7 +102,7 @@ def create(
 @options.store
 @options.output(Shape.OBJECT)
 def revoke(id: str, store: str) -> None:
-    """Take a ticket back that was not used.
+    """Revoke an unused ticket.
 
     Example: rota ticket revoke 5d1f0c2a
     """

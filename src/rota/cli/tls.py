@@ -52,10 +52,10 @@ def command() -> None:
 
 @command.command()
 @folder_option
-@click.option("--life", type=Duration(), default="3650d", show_default=True, help="How long the authority is good.")
+@click.option("--life", type=Duration(), default="3650d", show_default=True, help="How long the authority is valid.")
 @options.output(Shape.OBJECT)
 def init(folder: Path, life: timedelta) -> None:
-    """Make a certificate authority. Keep its key apart: who has it can make certificates for anybody.
+    """Make a certificate authority. Keep its key in a safe place: it can sign certificates for any name.
 
     Example: rota tls init
     """
@@ -69,15 +69,13 @@ def init(folder: Path, life: timedelta) -> None:
 
 @command.command()
 @name_argument
-@click.option(
-    "--host", "hosts", multiple=True, metavar="HOST", help="A name or address it is reached under; repeat it."
-)
-@click.option("--client", is_flag=True, help="For a caller of the gRPC door, not for a node.")
-@click.option("--life", type=Duration(), default="30d", show_default=True, help="How long it is good.")
+@click.option("--host", "hosts", multiple=True, metavar="HOST", help="A name or address of the node; may be repeated.")
+@click.option("--client", is_flag=True, help="For a gRPC client, not for a node.")
+@click.option("--life", type=Duration(), default="30d", show_default=True, help="How long the certificate is valid.")
 @folder_option
 @options.output(Shape.OBJECT)
 def issue(name: str, hosts: tuple[str, ...], client: bool, life: timedelta, folder: Path) -> None:
-    """Make a certificate for a node, or for a caller.
+    """Make a certificate for a node, or for a gRPC client.
 
     Example: rota tls issue n1 --host n1.example.com --host 10.0.0.5
     """
@@ -95,13 +93,13 @@ def issue(name: str, hosts: tuple[str, ...], client: bool, life: timedelta, fold
 
 @command.command()
 @name_argument
-@click.option("--life", type=Duration(), default="30d", show_default=True, help="How long the new one is good.")
+@click.option("--life", type=Duration(), default="30d", show_default=True, help="How long the new one is valid.")
 @folder_option
 @options.output(Shape.OBJECT)
 def renew(name: str, life: timedelta, folder: Path) -> None:
-    """Make a new certificate with a new key for the same holder and hosts; a running node takes it by itself.
+    """Make a new certificate with a new key for the same holder and hosts; a running node uses it without a restart.
 
-    The old one stays good until it ends, or is revoked.
+    The old one stays valid until it expires or is revoked.
 
     Example: rota tls renew n1
     """
@@ -119,7 +117,7 @@ def renew(name: str, life: timedelta, folder: Path) -> None:
 @options.store
 @options.output(Shape.LIST)
 def revoke(name: str, older: bool, folder: Path, store: str) -> None:
-    """Take back all certificates of a holder: every node refuses them a moment later.
+    """Revoke all certificates of a holder: every node refuses them a moment later.
 
     Example: rota tls revoke n1
     """

@@ -27,7 +27,9 @@ expires_option = click.option(
     help="How long the token is valid.  [default: it does not expire]",
 )
 file_option = click.option(
-    "--file", type=click.Path(path_type=Path, dir_okay=False), help="Write the token there, for its owner alone."
+    "--file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the token to this file, readable only by its owner.",
 )
 
 
@@ -53,7 +55,9 @@ def ls(fleet: Target) -> None:
 
 @command.command()
 @name_argument
-@click.option("--role", type=click.Choice([str(access) for access in Access]), required=True, help="What it opens.")
+@click.option(
+    "--role", type=click.Choice([str(access) for access in Access]), required=True, help="The token's rights."
+)
 @expires_option
 @file_option
 @options.fleet
@@ -61,7 +65,7 @@ def ls(fleet: Target) -> None:
 def create(name: str, role: str, expires_in: timedelta | None, file: Path | None, fleet: Target) -> None:
     """Make a token and print it; it cannot be shown again.
 
-    `view` may look, `operate` may change what the fleet does, `admin` may change who may do what, `node` is for nodes.
+    `view` reads, `operate` changes what the fleet runs, `admin` manages tokens, jobs and hooks, `node` is for nodes.
 
     Example: rota token create grafana --role view --expires-in 90d
     """
@@ -71,7 +75,7 @@ def create(name: str, role: str, expires_in: timedelta | None, file: Path | None
 
 @command.command()
 @name_argument
-@click.option("--keep-old", type=Duration(), metavar="DURATION", help="How long the old one is taken, too.")
+@click.option("--keep-old", type=Duration(), metavar="DURATION", help="How long the old one stays valid.")
 @expires_option
 @file_option
 @options.fleet
@@ -79,9 +83,9 @@ def create(name: str, role: str, expires_in: timedelta | None, file: Path | None
 def rotate(
     name: str, keep_old: timedelta | None, expires_in: timedelta | None, file: Path | None, fleet: Target
 ) -> None:
-    """Make a new token in place of an old one, and show it.
+    """Replace a token by a new one, and print it.
 
-    It lives as long as the old one did, unless --expires-in says otherwise.
+    The new token is valid as long as the old one was, unless --expires-in is given.
 
     Example: rota token rotate grafana --keep-old 1h
     """
@@ -94,7 +98,7 @@ def rotate(
 @options.fleet
 @options.output(Shape.OBJECT)
 def revoke(name: str, fleet: Target) -> None:
-    """Take a token back: every node refuses it from a moment later on.
+    """Revoke a token: every node refuses it a moment later.
 
     Example: rota token revoke grafana
     """

@@ -26,12 +26,16 @@ def _names(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str,
 
 @click.command("try")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--kill", default="", callback=_names, metavar="NODES", help="Kill these once all is up, as in n1,n2.")
-@click.option("--add", type=click.IntRange(0, 100), default=0, help="Let so many more join, like the first nodes.")
-@click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="How often, by chance.")
+@click.option(
+    "--kill", default="", callback=_names, metavar="NODES", help="Kill these nodes once the fleet is up, as in n1,n2."
+)
+@click.option(
+    "--add", type=click.IntRange(0, 100), default=0, help="Add this many nodes, like the first ones of the file."
+)
+@click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="How many random seeds.")
 @click.option("--first", type=int, default=0, show_default=True, help="The first seed.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Seeds at a time, each in a process; default: one a core.")
-@click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), help="Draw the coverage into this file too.")
+@click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), help="Also draw the coverage into this file.")
 @options.output(Shape.LIST)
 def command(
     file: Path,
@@ -42,10 +46,10 @@ def command(
     jobs: int | None,
     svg: Path | None,
 ) -> None:
-    """Run a fleet that is drawn in a file, with the leader's own code, in virtual time.
+    """Simulate a fleet described in a file, with the leader's own code, in virtual time.
 
-    Shows how much of what is wanted runs, over time; what moves, which nodes are full, and what waits and why. The exit
-    code is 1 if something waits in the end. `rota simulate fleet.toml` is short for this.
+    Shows the share of wanted tasks that run over time, moves, full nodes, and waiting tasks with the reason. The exit
+    code is 1 if a task still waits at the end. `rota simulate fleet.toml` is short for this.
 
     Example: rota simulate fleet.toml --kill n1,n2 --add 3 --seeds 100
     """

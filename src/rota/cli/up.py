@@ -65,7 +65,7 @@ def command(
     Nodes are called n1, n2, …; a node that dies is started again. The nodes share the ports of services. Everything is
     kept below .rota/up in this folder.
     Ctrl-C stops at once; TERM finishes what runs first; HUP reloads the app. With --reload, so does a change of a
-    .py file in the app's folder or below; if the new code is broken, that is reported, and the old code goes on.
+    .py file in the app's folder or below; if the new code is broken, that is reported, and the old code keeps running.
 
     Example: rota up app.py --nodes 3
     """
@@ -131,7 +131,7 @@ def _token() -> list[str]:
     if settings.look_up(NodeConfig, {})["token"].value is not None:
         return []
     if made := token.make(FOLDER):
-        click.echo(f"rota: the token that the doors ask for is in {made}", err=True)
+        click.echo(f"rota: the token for HTTP and gRPC is in {made}", err=True)
     return ["--token", f"file:{FOLDER / token.FILE}"]
 
 
@@ -198,7 +198,7 @@ class Fleet:
             except Unavailable as error:
                 await self._screen.show(f"rota: {node.name} was not reloaded: {error}")
             except RotaError as error:
-                await self._screen.show(f"rota: {node.name} was not reloaded, the old code goes on: {error}")
+                await self._screen.show(f"rota: {node.name} was not reloaded, the old code keeps running: {error}")
                 return
 
     async def _until_over(self, keeping: Sequence["asyncio.Task[int]"]) -> int:

@@ -30,7 +30,7 @@ HELD = 20
 @options.fleet
 @options.output(Shape.OBJECT)
 def command(thing: str, name: str | None, fleet: Target) -> None:
-    """Say why a resource is where it is, why a node has what it has, or what holds a run, a job or a stream back.
+    """Explain why a resource is on its nodes, why a node has its tasks, or what delays a run, a job or a stream.
 
     THING is a resource, as kind/id, or a node; or one of `run`, `job`, `stream` and `source`, and NAME the run, the
     job, the stream, or the kind that the source lists.

@@ -111,16 +111,16 @@ class _Lane:
             if line is None:
                 raise self._not_ready(within) from None
             raise TimedOut(
-                f"{self._peer}: cmd {cmd} had no answer within {durations.render(within)}; it may have run: look "
-                "before you ask again"
+                f"{self._peer}: cmd {cmd} had no answer within {durations.render(within)}; it may have run: check "
+                "before you retry"
             ) from None
         finally:
             self.calls -= 1
         if isinstance(outcome, Answer):
             return outcome
         raise Unknown(
-            f"{self._peer}: the connection was lost with cmd {cmd} sent ({outcome}); it may have run: look before you "
-            "ask again"
+            f"{self._peer}: the connection was lost with cmd {cmd} sent ({outcome}); it may have run: check before "
+            "you retry"
         )
 
     async def send(self, frame: bytes, within: timedelta) -> None:
@@ -186,7 +186,7 @@ class _Lane:
         if self._line is None or self._line.is_lost:
             return unreachable(self._peer, within, self._redial.why)
         return Unavailable(
-            f"{self._peer}: the service took no request within {durations.render(within)}; nothing happened: ask again "
+            f"{self._peer}: the service took no request within {durations.render(within)}; nothing happened: retry "
             "later"
         )
 
@@ -212,7 +212,7 @@ class _Line(asyncio.Protocol, asyncio.DatagramProtocol):
     async def ask(self, number: int, frame: bytes) -> Answer | str:
         """What came of a request: its answer, or what the connection was lost of."""
         if number in self._waiting:
-            raise Unavailable(f"{self._exchange.peer}: every number is out with a request; ask again later")
+            raise Unavailable(f"{self._exchange.peer}: all request numbers are in use; retry later")
         outcome: asyncio.Future[Answer | str] = asyncio.get_running_loop().create_future()
         self._waiting[number] = outcome
         try:

@@ -17,11 +17,11 @@ from rota.workloads.services.codes import Ret
 _MEANINGS: Mapping[int, tuple[type[RotaError], str]] = {
     Ret.UNKNOWN_CMD: (Invalid, "no handler has this cmd; check its number"),
     Ret.HANDLER_ERROR: (Unknown, "the handler failed; the log of its node says where"),
-    Ret.WORKER_LOST: (Unknown, "the worker was lost at it; look how far it came before you ask again"),
-    Ret.QUEUE_FULL: (Unavailable, "too many requests wait; nothing happened: ask again later"),
+    Ret.WORKER_LOST: (Unknown, "the worker was lost at it; check how far it came before you retry"),
+    Ret.QUEUE_FULL: (Unavailable, "too many requests wait; nothing happened: retry later"),
     Ret.NO_SUCH_GROUP: (Invalid, "its group has no workers; check the service's groups"),
-    Ret.DEADLINE: (Unknown, "it took longer than the service allows; look how far it came before you ask again"),
-    Ret.STOPPING: (Unavailable, "the service is stopping; nothing happened: ask again later"),
+    Ret.DEADLINE: (Unknown, "it took longer than the service allows; check how far it came before you retry"),
+    Ret.STOPPING: (Unavailable, "the service is stopping; nothing happened: retry later"),
 }
 
 

@@ -155,7 +155,7 @@ class _Connection:
             if error.errno == errno.EMSGSIZE:
                 raise Invalid(f"{self._peer}: a request of {len(frame)} bytes is too long for UDP; use TCP") from error
             why = f"was not taken within {deadline}" if isinstance(error, TimeoutError) else f"failed: {reason(error)}"
-            raise Unavailable(f"{self._peer}: sending {why}; nothing happened: ask again later") from error
+            raise Unavailable(f"{self._peer}: sending {why}; nothing happened: retry later") from error
 
     def receive(self, cmd: int, number: int, deadline: _Deadline) -> Answer:
         """The answer of this number; others came too late for their calls, and are dropped."""
@@ -170,7 +170,7 @@ class _Connection:
             # A late answer by UDP goes to a port that nobody has any more.
             self.is_sound = not self._peer.is_udp
             raise TimedOut(
-                f"{self._peer}: cmd {cmd} had no answer within {deadline}; it may have run: look before you ask again"
+                f"{self._peer}: cmd {cmd} had no answer within {deadline}; it may have run: check before you retry"
             ) from error
         except OSError as error:
             self._lose(cmd, reason(error), error)
@@ -223,8 +223,8 @@ class _Connection:
 
     def _unknown(self, cmd: int, why: str) -> Unknown:
         return Unknown(
-            f"{self._peer}: the connection was lost with cmd {cmd} sent ({why}); it may have run: look before you ask "
-            "again"
+            f"{self._peer}: the connection was lost with cmd {cmd} sent ({why}); it may have run: check before "
+            "you retry"
         )
 
 
@@ -291,8 +291,7 @@ class _Pool:
             self._mind_a_fork()
             if not self._changed.wait_for(self._may_go_on, self._left(deadline)):
                 raise Unavailable(
-                    f"{self._peer}: all {self._size} connections were busy for {deadline}; ask again later, or raise "
-                    "size="
+                    f"{self._peer}: all {self._size} connections were busy for {deadline}; retry later, or raise size="
                 )
             self._check_open()
             if self._idle:

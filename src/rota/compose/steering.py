@@ -71,7 +71,7 @@ class FleetSteering:
         store = self._store()
         if store is None:
             raise Unavailable(
-                "this node is not in the fleet yet; try again in a moment, or ask another node", code="not_joined"
+                "this node is not in the fleet yet; retry in a moment, or use another node", code="not_joined"
             )
         record = understood(Node, await store.get(keys.node(node)))
         if record is None:
@@ -101,7 +101,7 @@ class FleetSteering:
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.InvalidURL) as error:
             raise Unavailable(f"node {node} was not reached at {address} ({type(error).__name__}); try again") from None
         except (httpx2.HTTPError, *UNREADABLE, ValueError) as error:
-            raise Unknown(f"node {node} did not say what became of it ({type(error).__name__}); look again") from None
+            raise Unknown(f"node {node} did not report the outcome ({type(error).__name__}); look again") from None
         if answer.is_success:
             return said["services"] if verb is Asked.SERVICES else said
         raise _refusal(answer.status_code, said)

@@ -42,12 +42,12 @@ class FleetTallies:
         """The tally; NotFound if messages meet nowhere yet, Unavailable if the relay's node does not answer."""
         store = self._store()
         if store is None:
-            raise Unavailable("this node is not in the fleet yet; try again in a moment, or ask another node")
+            raise Unavailable("this node is not in the fleet yet; retry in a moment, or use another node")
         relay_map = understood(RelayMap, await store.get(keys.RELAY_MAP))
         home = relay_map.home(kind, resource) if relay_map else None
         if home is None:
             raise NotFound(
-                f"nobody counts messages of {kind}/{resource}: no node has a relay; does its kind have a sink?"
+                f"no relay counts messages of {kind}/{resource}: no node has a relay; does its kind have a sink?"
             )
         if home != self._node:
             return await self._ask(home, await _address(store, home), kind, resource)

@@ -105,7 +105,10 @@ class _Keeping:
         for name, why in misfits.items():
             self._say_once(name, why)
         for name in found.left:
-            self._say_once(name, "somebody else added it, and it stays as it is; delete it, or take it out of the file")
+            self._say_once(
+                name,
+                "it was not added by a file, and stays unchanged; delete it, or remove it from the file",
+            )
         changes = list(self._changes(found))
         try:
             for start in range(0, len(changes), WRITES):

@@ -189,7 +189,7 @@ def _judged(held: Known, needed: Access, now: datetime) -> Admitted | TurnedAway
         sentence = (
             "this node has not reached the store since it started, and cannot know yet whether this token is good"
         )
-        return TurnedAway(f"{sentence}; try again in a moment, or ask another node", True, is_unsure=True)
+        return TurnedAway(f"{sentence}; retry in a moment, or use another node", True, is_unsure=True)
     if held.until is not None and held.until <= now:
         ended = f"{held.until:%Y-%m-%d %H:%M:%S} UTC"
         return TurnedAway(

@@ -70,10 +70,10 @@ class Verifier:
         if not self.flaw and not self._has_met_noted:
             missing = f"the hash {self._noted[:200]} that you noted is not in the chain"
             if self._head.first == 1:
-                self.flaw = f"{missing}: it was written anew"
+                self.flaw = f"{missing}: it was rewritten"
             else:
                 self.doubt = (
                     f"{missing}, which begins with link {self._head.first}: it was of an older link that retention has "
-                    "cleared, or the chain was written anew; note a head more often than links are cleared"
+                    "cleared, or the chain was rewritten; note a head more often than links are deleted"
                 )
         return self.flaw

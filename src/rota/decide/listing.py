@@ -154,7 +154,7 @@ def explain(kind: KindRecord, query: Query | None, listing: Listing | None) -> s
     if kind.source_every is None:
         return "it has no source; others add its resources"
     if query is None:
-        return "nobody has asked it yet; that takes a leader, and a node whose app has the kind and is not cordoned"
+        return "it has not been queried yet; that needs a leader, and a node whose app has the kind and is not cordoned"
     again = f"it is asked every {durations.render(kind.source_every)}"
     if listing is None or listing.nonce != query.nonce:
         return f"{query.node} was asked at {_clock(query.asked)} and has not answered yet; {again}"

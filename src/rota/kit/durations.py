@@ -39,7 +39,7 @@ def _total(text: str, parts: list[tuple[str, timedelta]]) -> timedelta:
     try:
         return sum((float(number) * unit for number, unit in parts), timedelta())
     except OverflowError:
-        raise ValueError(f'"{text}" is too long; nobody can wait for that') from None
+        raise ValueError(f'"{text}" is longer than the longest possible duration') from None
 
 
 def render(duration: timedelta) -> str:

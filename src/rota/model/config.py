@@ -82,10 +82,10 @@ class NodeConfig(Section):
     """How long the fleet waits for a silent node; 2 s to 1 h."""
 
     http: Address = "127.0.0.1:7700"
-    """Where the node answers HTTP; port 0 takes any free one."""
+    """The address for HTTP; port 0 takes any free port."""
 
     grpc: Address = "127.0.0.1:7701"
-    """Where the node answers gRPC, also to the other nodes; port 0 takes any free one."""
+    """The address for gRPC, also for the other nodes; port 0 takes any free port."""
 
     advertise: Host | None = field(default=None, metadata={"default": "the host of grpc, or of http"})
     """The host under which the other nodes reach this one."""
@@ -94,16 +94,16 @@ class NodeConfig(Section):
     """The token that callers must show, by reference: file:PATH or env:NAME; the same for all nodes of a fleet."""
 
     tls: Path | None = None
-    """Folder with cert.pem, key.pem and ca.pem: http, grpc and relay speak TLS, and grpc asks callers for theirs."""
+    """Folder with cert.pem, key.pem and ca.pem: http, grpc and relay use TLS, and grpc requires client certificates."""
 
     insecure: bool = False
-    """May http and grpc be reached from other machines, although tokens and all else pass there in the clear?"""
+    """Allow other machines to reach http and grpc without TLS; tokens and all other data are then unencrypted."""
 
     trusted_proxies: Networks = ""
-    """Addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed; of nobody else's."""
+    """Addresses or networks of the proxies whose X-Forwarded-For and X-Forwarded-Proto are used."""
 
     labels: Mapping[str, str] = field(default_factory=dict, metadata={"flag": "--label"})
-    """What the node tells the fleet of itself, such as zone=a,disk=ssd."""
+    """Labels of the node for placement, such as zone=a,disk=ssd."""
 
     slots: int = 100
     """How many resource tasks the node has room for."""
@@ -189,13 +189,13 @@ class RuntimeConfig(Section):
     """Replace a worker that uses more memory than this."""
 
     canary: timedelta = timedelta(milliseconds=200)
-    """How long the first worker of each sort must live in a new generation before that gets the work."""
+    """How long the first worker of each pool of a new generation must run before the generation takes over."""
 
     grace: timedelta = timedelta(seconds=5)
     """From asking a worker to stop until it is killed."""
 
     user: UserName | None = None
-    """The system's user as whom the app runs, if not the node's own; a node that is started as root can have one."""
+    """The system user that the app runs as, if not the node's own; needs a node that is started as root."""
 
     max_memory: Size | None = None
     """How much memory each process of the app may use for its data."""
@@ -204,19 +204,19 @@ class RuntimeConfig(Section):
     """How many files and connections each process of the app may have open."""
 
     max_cpu: timedelta | None = None
-    """How much processor time an attempt may use that has a process of its own; then it is killed."""
+    """How much processor time an attempt with a process of its own may use before it is killed."""
 
     max_processes: int | None = None
     """How many processes and threads the app's user may have on this machine in all; needs user."""
 
     may_gain_privileges: bool = False
-    """May programs that the app starts gain rights that the app has not, as sudo does?"""
+    """Allow programs that the app starts to gain rights that the app does not have, as sudo does."""
 
     env_deny: Names = ""
-    """Variables that the app does not get, beside those that hold Rota's own secrets; * stands for anything."""
+    """Variables that the app does not get, beside those with Rota's own secrets; * matches any text."""
 
     env_allow: Names = ""
-    """Variables that the app gets although they hold a secret of the node's, such as one that both use."""
+    """Variables with a secret of the node that the app gets anyway, such as one that both use."""
 
     def __post_init__(self) -> None:
         for name in ("reload_timeout", "load_timeout", "start_timeout", "stall_after", "grace"):
@@ -253,10 +253,10 @@ class CommandsConfig(Section):
     prefix: ClassVar[str] = "commands_"
 
     user: UserName | None = None
-    """Who they run as where the node is root; if left out, user of [runtime], or nobody. Other nodes use their own."""
+    """The user for these commands on a node that runs as root; default: user of [runtime], or nobody."""
 
     env: Names = ""
-    """Variables that they get where the node is root, beside PATH, TZ, LANG and LC_*; * stands for anything."""
+    """Variables for these commands on a node that runs as root, beside PATH, TZ, LANG and LC_*; * matches any text."""
 
     def __post_init__(self) -> None:
         _check_variables("commands.env", self.env)
@@ -264,37 +264,37 @@ class CommandsConfig(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class RelayConfig(Section):
-    """How a node's relay takes emitted messages to their sinks."""
+    """How a node's relay sends emitted messages to their sinks."""
 
     table: ClassVar[str] = "relay"
     prefix: ClassVar[str] = "relay_"
 
     sink: Url | None = None
-    """Where messages of resources go whose kind declares no sink: amqp://…, kafka://…, file:///…"""
+    """The sink for resources whose kind declares none: amqp://…, kafka://…, file:///…"""
 
     port: int = 0
-    """Where the other nodes' relays reach this one, on the host of grpc; 0 takes any free port."""
+    """The port for the other nodes' relays, on the host of grpc; 0 takes any free port."""
 
     spool_bytes: Size = Size(2**30)
     """How much each sink's spool may take on disk; when it is full, emit waits."""
 
     window: int = 1000
-    """How many messages may be under way to a sink, or to another relay; so many may come twice after a break."""
+    """How many messages to a sink, or to another relay, may be unconfirmed; as many may arrive twice after a break."""
 
     held_messages: int = 50_000
-    """How many messages the relay has in memory for each sink and each other relay."""
+    """How many messages the relay keeps in memory for each sink and each other relay."""
 
     held_bytes: Size = Size(64 * 2**20)
-    """How much memory they may take."""
+    """How much memory the held messages may take."""
 
     outbox_messages: int = 10_000
     """How many messages a worker keeps until they are acked; when there are more, emit waits."""
 
     outbox_bytes: Size = Size(16 * 2**20)
-    """How much memory they may take."""
+    """How much memory the outbox may take."""
 
     flush: timedelta = timedelta(seconds=2)
-    """How long a worker that is to end waits for its last messages to be acked."""
+    """How long a stopping worker waits until its last messages are acked."""
 
     def __post_init__(self) -> None:
         if self.sink is not None:
@@ -318,13 +318,13 @@ class JobsConfig(Section):
     """Runs that were due longer ago are deleted, with their output."""
 
     per_job: int = 1000
-    """This many runs that are over are kept of each job; the oldest go first, when there are a tenth more."""
+    """How many finished runs of each job are kept; the oldest are deleted when there are a tenth more."""
 
     log_bytes: Size = Size(10 * 2**20)
-    """How much of an attempt's output is kept: half from its beginning, half from its end; glimpses add a quarter."""
+    """How much of an attempt's output is kept: its start and its end, half each; samples of the rest add a quarter."""
 
     kept_bytes: Size = Size(4 * 2**30)
-    """How much output is kept of all runs together; the output of the oldest goes first. Looked at each minute."""
+    """How much output of all runs together is kept; the oldest output is deleted first. Checked every minute."""
 
     logs: Url | None = field(default=None, metadata={"default": "the store if it is SQL, else a folder in data"})
     """Where output is kept: folder:///srv/rota, a folder that all nodes share."""
@@ -338,34 +338,34 @@ class JobsConfig(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class SupervisorConfig(Section):
-    """How the leader places work. The leader's own settings count."""
+    """How the leader places work. The settings of the leading node apply."""
 
     table: ClassVar[str] = "supervisor"
     prefix: ClassVar[str] = "supervisor_"
 
     policy: Literal["weighted", "least-loaded", "most-free", "round-robin", "random"] = "weighted"
-    """How tasks are shared out among the nodes."""
+    """How tasks are distributed among the nodes."""
 
     avoid_for: timedelta = timedelta(minutes=5)
-    """How long a resource is kept from a node that could not keep it alive, if another node will do."""
+    """How long a resource is not placed on a node that could not keep it running, if another node can take it."""
 
     warm_up: timedelta = timedelta(seconds=30)
-    """How long the leader of a fleet that was down waits for the nodes that were there last before it places work."""
+    """After the whole fleet was down: how long the leader waits for the former nodes before it places work."""
 
     settle: timedelta = timedelta(seconds=2)
-    """How long no node may have joined a new fleet before its leader places work, so that the first gets its part."""
+    """In a new fleet: the leader places work when no node has joined for this long, so that no node gets everything."""
 
     rules: Names = ""
-    """Users' rules that count, by the names under which packages offer them."""
+    """Placement rules to use, by the names that their packages give them."""
 
     rebalance: int = 120
     """How many tasks a minute are moved to balance the nodes; 0: none."""
 
     tolerance: int = 10
-    """By how many percent a node may have more or less than its part before tasks are moved."""
+    """By how many percent a node may have more or less than its share before tasks are moved."""
 
     ramp: int = 50
-    """How many slots a second a node is given for tasks that move to it."""
+    """How many slots a second a node gets at most for tasks that move to it."""
 
     pending_after: timedelta = timedelta(minutes=5)
     """How long a resource lacks tasks before the event `resource.waits`; 0s: no such events."""
@@ -393,7 +393,7 @@ class SupervisorConfig(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class PeersConfig(Section):
-    """How nodes look after each other. All nodes of a fleet should have the same."""
+    """How nodes check each other. All nodes of a fleet should have the same."""
 
     table: ClassVar[str] = "peers"
     prefix: ClassVar[str] = "peers_"
@@ -402,7 +402,7 @@ class PeersConfig(Section):
     """How often a node checks whether the others answer; three failures make one offline."""
 
     beat: timedelta = timedelta(minutes=1)
-    """How often the chores of the fleet come up that one node does for all."""
+    """How often one of the nodes does the chores of the whole fleet."""
 
     ramp: int = 5
     """Beats after which a node that was offline gets its full share of work again; 0: at once."""
@@ -416,7 +416,7 @@ class PeersConfig(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class LogConfig(Section):
-    """What a node says on stderr."""
+    """What a node logs to stderr."""
 
     table: ClassVar[str] = "log"
     prefix: ClassVar[str] = "log_"
@@ -430,19 +430,19 @@ class LogConfig(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class EventsConfig(Section):
-    """How many events the store keeps. The leader's own settings count."""
+    """How many events the store keeps. The settings of the leading node apply."""
 
     table: ClassVar[str] = "events"
     prefix: ClassVar[str] = "events_"
 
     keep: timedelta = timedelta(days=7)
-    """Events younger than this stay."""
+    """Events older than this are deleted."""
 
     entries: int = 100_000
-    """At most this many stay; the oldest go first."""
+    """At most this many events are kept; the oldest are deleted first."""
 
     every: timedelta = timedelta(minutes=1)
-    """How often the others are cleared away."""
+    """How often events are deleted."""
 
     def __post_init__(self) -> None:
         _check_positive("events.keep", self.keep)
@@ -452,19 +452,19 @@ class EventsConfig(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class RetentionConfig(Section):
-    """How much history the store keeps for watchers that fell behind. The leader's own settings count."""
+    """How much history the store keeps for watchers that fell behind. The settings of the leading node apply."""
 
     table: ClassVar[str] = "retention"
     prefix: ClassVar[str] = "retention_"
 
     keep: timedelta = timedelta(minutes=10)
-    """Changes younger than this stay."""
+    """Changes older than this are deleted."""
 
     every: timedelta = timedelta(minutes=1)
-    """How often older ones are cleared away."""
+    """How often changes are deleted."""
 
     audit: timedelta = timedelta(days=365)
-    """Entries of the audit trail older than this are cleared away."""
+    """Entries of the audit trail older than this are deleted."""
 
     def __post_init__(self) -> None:
         _check_positive("retention.keep", self.keep)

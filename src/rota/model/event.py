@@ -39,13 +39,13 @@ class Severity(StrEnum):
     """Who should look."""
 
     INFO = "info"
-    """Somebody will ask about it tomorrow."""
+    """For the record; nothing to do."""
 
     WARNING = "warning"
-    """Somebody should look."""
+    """An operator should check it."""
 
     ERROR = "error"
-    """Something was given up."""
+    """Work or data was given up."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +64,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     """What it happened to: a node, a worker, an app."""
 
     node: NodeId
-    """Who saw it."""
+    """The node that recorded it."""
 
     severity: Severity
     """How urgent it is: info, warning or error."""
@@ -96,76 +96,76 @@ _GENERATION = {"generation": "the number of its generation"}
 _PREVIOUS = {"previous": "the generation before"}
 
 KINDS: Mapping[str, Kind] = {
-    "node.joined": Kind(Severity.INFO, "node {subject} joined", "A node came into the fleet.", _TERM),
-    "node.restarted": Kind(Severity.INFO, "node {subject} began a new session", "A node came back.", _TERM),
-    "node.left": Kind(Severity.WARNING, "node {subject} left", "A node went, or its lease ended.", _TERM),
+    "node.joined": Kind(Severity.INFO, "node {subject} joined", "A node joined the fleet.", _TERM),
+    "node.restarted": Kind(Severity.INFO, "node {subject} began a new session", "A node joined again.", _TERM),
+    "node.left": Kind(Severity.WARNING, "node {subject} left", "A node left, or its lease ended.", _TERM),
     "node.insecure": Kind(
         Severity.WARNING,
-        "node {subject} lets other machines in without TLS",
-        "A node was started with `insecure`: tokens and all else pass in the clear.",
+        "node {subject} accepts other machines without TLS",
+        "A node was started with `insecure`: tokens and all other data are sent unencrypted.",
         {"http": "where it answers HTTP", "grpc": "where it answers gRPC"},
     ),
     "node.drained": Kind(
         Severity.INFO,
         "node {subject} is drained",
-        "The last task of a node that is drained has gone.",
-        {"tasks": "how many it had when the drain began"},
+        "The last task has left a drained node.",
+        {"tasks": "how many the node had when the drain began"},
     ),
     "rule.failed": Kind(
         Severity.WARNING,
-        "rule {subject} raised an error, and is left out where it does",
-        "A user's rule of placement made a mistake.",
+        "rule {subject} raised an error, and is skipped where it does",
+        "A user's placement rule raised an error or returned an invalid value.",
         _WHY,
     ),
     "node.offline": Kind(
         Severity.WARNING,
         "node {subject} is offline",
-        "Most of the other nodes do not reach a node, or it is not in the fleet any more: it is sent no work.",
+        "Most of the other nodes cannot reach a node, or it is no longer in the fleet: it gets no work.",
         _WHY,
     ),
     "node.online": Kind(Severity.INFO, "node {subject} is online again", "A node that was offline answers.", _WHY),
     "node.cut_off": Kind(
         Severity.WARNING,
         "node {subject} reaches no other node",
-        "A node's checks of all other nodes failed; it takes itself for cut off, and accuses none of them.",
+        "A node's checks of all other nodes failed; it considers itself cut off, and reports none of them.",
         _WHY,
     ),
     "leader.elected": Kind(Severity.INFO, "node {subject} leads", "A term began.", _TERM),
     "worker.exited": Kind(
         Severity.WARNING,
         "worker {subject} exited",
-        "A worker ended without being asked to.",
+        "A worker ended unexpectedly.",
         {**_POOL, **_GENERATION, "stacks": "the file with its stacks, if there is one", **_WHY},
     ),
     "loader.exited": Kind(
         Severity.WARNING,
         "{subject} exited, and is started again",
-        "A loader ended without being asked to; its workers live on.",
+        "A loader ended unexpectedly; its workers keep running.",
         {**_GENERATION, **_WHY},
     ),
     "worker.crash_loop": Kind(
         Severity.ERROR,
         "worker {subject} keeps failing",
-        "A worker failed several times in a row; it is started again, after longer and longer waits.",
+        "A worker failed several times in a row; it is restarted with growing delays.",
         {**_POOL, "falls": "how often it failed in a row", **_WHY},
     ),
     "worker.stalled": Kind(
         Severity.WARNING,
         "worker {subject} is blocked, and is killed and replaced",
-        "A worker's event loop did not turn for `stall_after`.",
+        "A worker's event loop was blocked for `stall_after`.",
         {"pid": "its process", **_WHY},
     ),
     "worker.killed": Kind(
         Severity.WARNING,
         "worker {subject} was killed",
-        "A worker had a request for longer than it may, or did not end in time when it was told to.",
+        "A worker exceeded a request's deadline, or did not end in time after the request to stop.",
         {**_POOL, **_GENERATION, "stacks": "the file with its stacks, if there is one", **_WHY},
     ),
     "worker.held_up": Kind(
         Severity.WARNING,
-        "worker {subject} does not end, for it has a request of {seconds} s",
-        "A service's worker was replaced or is not wanted any more, and ends when its requests are done; that takes "
-        "longer than `drain`. A `timeout` for its cmd would bound it. Told again after twice as long, and so on.",
+        "worker {subject} does not end: it has had a request for {seconds} s",
+        "A service's worker was replaced or is no longer needed, and ends when its requests are done; that takes "
+        "longer than `drain`. A `timeout` for its cmd limits this. Repeated after twice the time, and so on.",
         {
             **_POOL,
             "pid": "of the worker",
@@ -181,39 +181,44 @@ KINDS: Mapping[str, Kind] = {
     "task.given_back": Kind(
         Severity.WARNING,
         "task {subject} is given back by its node",
-        "A task failed again and again, or gave no sign of life; the leader places it anew, elsewhere if possible. "
-        "Of a task that keeps failing on a node, only every first, second, fourth, eighth … time makes an event.",
+        "A task failed repeatedly, or gave no sign of life; the leader places it again, on another node if possible. "
+        "If a task keeps failing on a node, only the first, second, fourth, eighth … time is an event.",
         {"epoch": "of its placement", "falls": "how often it failed there in a row", **_WHY},
     ),
     "resource.waits": Kind(
         Severity.WARNING,
         "resource {subject} has lacked tasks for {seconds} s",
-        "A resource has had fewer tasks than it should for `supervisor.pending_after`. Told once until it is over, and "
-        "of at most 50 resources at a time.",
+        "A resource has had fewer tasks than it should for `supervisor.pending_after`. Reported once until it is "
+        "over, for at most 50 resources at a time.",
         _WAITED | _WHY,
     ),
     "resource.wait_over": Kind(
         Severity.INFO,
-        "resource {subject} lacks no tasks any more, after {seconds} s",
-        "A resource of which `resource.waits` was told has all its tasks, or is gone.",
+        "resource {subject} no longer lacks tasks, after {seconds} s",
+        "A resource reported by `resource.waits` has all its tasks, or was deleted.",
         _WAITED,
     ),
     "task.set_apart": Kind(
         Severity.WARNING,
-        "task {subject} ends its host, and runs in a process of its own",
-        "A task ended the process that it shared with others again and again, and was found to be the one.",
+        "task {subject} keeps ending its host, and now runs in a process of its own",
+        "A task repeatedly ended the process that it shared with other tasks, and was identified as the cause.",
         {"epoch": "of its placement", **_WHY},
     ),
-    "reload.begun": Kind(Severity.INFO, "reload to {subject} began", "The app's code is being loaded anew.", _PREVIOUS),
-    "reload.done": Kind(Severity.INFO, "reload to {subject} is done", "A new generation has the work.", _PREVIOUS),
+    "reload.begun": Kind(
+        Severity.INFO, "reload to {subject} began", "The app's code is being loaded again.", _PREVIOUS
+    ),
+    "reload.done": Kind(Severity.INFO, "reload to {subject} is done", "The new generation has taken over.", _PREVIOUS),
     "reload.failed": Kind(
         Severity.ERROR,
         "{subject} failed; the old generation stays",
-        "A new generation could not be loaded or would not run, or the previous one could not be gone back to.",
+        "A new generation could not be loaded or did not run, or a rollback to the previous one failed.",
         _WHY,
     ),
     "reload.rolled_back": Kind(
-        Severity.WARNING, "the app is back at {subject}", "Somebody went back to the previous generation.", _PREVIOUS
+        Severity.WARNING,
+        "the app is back at {subject}",
+        "A rollback to the previous generation was requested.",
+        _PREVIOUS,
     ),
     "app.failed": Kind(
         Severity.ERROR, "app {subject} cannot be loaded", "Importing the app failed.", {**_GENERATION, **_WHY}
@@ -221,111 +226,115 @@ KINDS: Mapping[str, Kind] = {
     "source.applied": Kind(
         Severity.INFO,
         "the list of {subject} changed, and is applied",
-        "The source of a kind gave a list that differs from what there was.",
-        {"added": "resources that came", "changed": "that were changed", "removed": "that went"},
+        "The source of a kind returned a list that differs from the stored one.",
+        {"added": "resources added", "changed": "resources changed", "removed": "resources removed"},
     ),
     "source.held": Kind(
         Severity.WARNING,
         "the list of {subject} is held, the old one stays",
-        "The source of a kind gave an empty list, or one that drops more than half.",
+        "The source of a kind returned an empty list, or one that drops more than half.",
         _WHY,
     ),
     "source.failed": Kind(
         Severity.WARNING,
-        "the source of {subject} gave no list, the old one stays",
-        "The source of a kind raised an error, took too long, or listed what cannot be.",
+        "the source of {subject} returned no valid list, the old one stays",
+        "The source of a kind raised an error, took too long, or returned an invalid list.",
         _WHY,
     ),
     "config.failed": Kind(
         Severity.WARNING,
-        "{subject} of the settings cannot be taken, what was there stays",
-        "A resource that the settings declare does not fit, or the file could not be read again.",
+        "{subject} of the settings cannot be applied, the old state stays",
+        "A resource in the settings is not valid, or the file could not be read again.",
         _WHY,
     ),
     "config.pending": Kind(
         Severity.WARNING,
-        "{subject} of the settings changed, and counts when the node is restarted",
+        "{subject} of the settings changed, and takes effect when the node is restarted",
         "Settings were read again at a reload, and some have changed that a node reads only when it starts.",
         {},
     ),
     "proxy.exited": Kind(
         Severity.WARNING,
         "{subject} exited, and is started again",
-        "A proxy ended without being asked to: its clients' connections are gone, its sockets are not.",
+        "A proxy ended unexpectedly: its clients' connections are lost, its listening sockets are not.",
         {"pid": "its process"},
     ),
     "relay.exited": Kind(
         Severity.WARNING,
         "the relay of {subject} exited, and is started again",
-        "A relay ended without being asked to; what was not acked is handed over again.",
+        "A relay ended unexpectedly; messages that it had not acked are sent again.",
         {"pid": "its process"},
     ),
     "relay.mapped": Kind(
         Severity.INFO,
         "relay map {subject} is in force",
-        "The messages of some resources meet at another relay.",
-        {"nodes": "whose relays they meet at", "before": "whose it was; none: nobody is waited for", **_TERM},
+        "The messages of some resources are collected at another relay.",
+        {"nodes": "the nodes of the new relays", "before": "the nodes before; none: no node is waited for", **_TERM},
     ),
     "relay.unsent": Kind(
         Severity.WARNING,
         "worker {subject} ended with messages that the relay had not acked",
-        "What a worker's tasks emitted last may be lost, unless another replica emitted it too.",
+        "The last messages of the worker's tasks may be lost, unless another replica emitted them too.",
         {"count": "how many messages"},
     ),
     "stream.state": Kind(
         Severity.INFO,
         "stream {subject} is {state}",
-        "A stream came into another state.",
-        {"state": "the new one", **_WHY},
+        "A stream's state changed.",
+        {"state": "the new state", **_WHY},
     ),
     "stream.given_up": Kind(
         Severity.WARNING,
         "group {group} of stream {subject} is given up; its records are read again",
-        "A group could not publish: what it read is read again from the committed offsets, by another.",
+        "A group could not publish: another group reads its records again from the committed offsets.",
         {"group": "which", **_WHY},
     ),
     "stream.dismissed": Kind(
         Severity.WARNING,
         "task {slot} of group {group} of stream {subject} is replaced",
         "A stream task failed, or did not answer in time.",
-        {"group": "its group", "slot": "which of the group's", **_WHY},
+        {"group": "its group", "slot": "its number in the group", **_WHY},
     ),
     "stream.waits": Kind(
         Severity.WARNING,
-        "some of stream {subject} waits until it is said where to go on",
-        "The next records of a partition are gone, or the source was made anew, and the stream's `vanished` is `halt`.",
+        "some of stream {subject} waits until its offsets are set",
+        "A partition's next records were deleted, or the source was made again, and the stream's `vanished` is `halt`.",
         _WHY,
     ),
     "stream.dropped": Kind(
         Severity.WARNING,
-        "group {group} of stream {subject} has published and left {count} records out",
-        "Records that are late, early, without a value, gone, or on which the stream's function failed made no rows.",
+        "group {group} of stream {subject} has published, and dropped {count} records",
+        "Records that were late, early, without a value or deleted, or on which the function failed, made no rows.",
         {"group": "which", "count": "how many records", **_WHY},
     ),
     "stream.lags": Kind(
         Severity.WARNING,
         "stream {subject} has lagged for {seconds} s",
         "The output of a stream has been more than `supervisor.lag_limit` records behind its source for "
-        "`supervisor.lag_after`. Told once until it is over.",
+        "`supervisor.lag_after`. Reported once until it is over.",
         _WAITED | _WHY,
     ),
     "stream.lag_over": Kind(
         Severity.INFO,
-        "stream {subject} lags no more, after {seconds} s",
-        "A stream of which `stream.lags` was told has caught up, or is gone.",
+        "stream {subject} no longer lags, after {seconds} s",
+        "A stream reported by `stream.lags` has caught up, or was removed.",
         _WAITED,
     ),
     "stream.scaled": Kind(
         Severity.INFO,
         "stream {subject} has {tasks} task groups instead of {before}",
-        "The lag of a stream was high, or low again, for a while, and its declaration lets it have more groups then.",
-        {"tasks": "how many it should have now", "before": "how many it had", "lag": "records that it is behind"},
+        "The lag of a stream was high, or low again, for a while, and its declaration allows it to be scaled.",
+        {"tasks": "the new number of groups", "before": "the number before", "lag": "records that it is behind"},
     ),
     "stream.moved": Kind(
         Severity.WARNING,
-        "the offsets of stream {subject} were set anew",
-        "Somebody asked for it, or the source was made anew and `vanished` of the stream says where to go on.",
-        {"policy": "the stream's `vanished`, if that said so", "by": "who asked for it, if somebody did", **_WHY},
+        "the offsets of stream {subject} were set",
+        "A user requested it, or the source was made again and the stream's `vanished` says where to continue.",
+        {
+            "policy": "the stream's `vanished`, if that was the reason",
+            "by": "the user who requested it, if any",
+            **_WHY,
+        },
     ),
     "sink.down": Kind(
         Severity.WARNING,
@@ -337,102 +346,102 @@ KINDS: Mapping[str, Kind] = {
     "sink.rejected": Kind(
         Severity.ERROR,
         "sink {subject} rejects messages, which are dropped and counted",
-        "Messages can never be delivered for this reason. Told once for each reason while a relay lives.",
+        "Messages can never be delivered for this reason. Reported once for each reason while a relay runs.",
         _WHY,
     ),
     "service.listening": Kind(
-        Severity.INFO, "service {subject} listens", "A service got its addresses.", {"at": "where it listens"}
+        Severity.INFO, "service {subject} listens", "A service listens at its addresses.", {"at": "the addresses"}
     ),
     "service.refused": Kind(
         Severity.ERROR,
-        "service {subject} cannot listen; it tries again and again",
-        "An address of a service is taken, or not of this machine.",
+        "service {subject} cannot listen; it keeps retrying",
+        "An address of a service is taken, or does not belong to this machine.",
         _WHY,
     ),
     "service.resized": Kind(
         Severity.INFO,
         "the group {subject} has another size",
-        "Somebody wants more or fewer workers in a group of a service; or a reload forgot that wish.",
-        {"before": "workers wanted before", "after": "workers wanted now; none: as the app says"},
+        "A user set the number of workers in a group of a service, or a reload reset it.",
+        {"before": "the number before", "after": "the number now; none: as the app declares"},
     ),
     "service.cleared": Kind(
         Severity.WARNING,
         "requests that waited for service {subject} were dropped",
-        "Somebody cleared the queues of a service; the clients were told.",
+        "A user cleared the queues of a service; the clients got error answers.",
         {"dropped": "how many requests"},
     ),
     "hook.failed": Kind(
         Severity.ERROR,
-        "hook {subject} failed, and its event is given up",
-        "All tries to deliver an event to a hook failed.",
-        {"event": "the id of the event", "attempts": "how often it was tried", **_WHY},
+        "hook {subject} failed, and its event is dropped",
+        "All attempts to deliver an event to a hook failed.",
+        {"event": "the id of the event", "attempts": "the number of attempts", **_WHY},
     ),
     "hook.dropped": Kind(
         Severity.WARNING,
         "events for hook {subject} were dropped",
-        "More events wait for a hook than it takes in ten minutes.",
+        "More events waited for a hook than it can deliver in ten minutes.",
         {"count": "how many"},
     ),
-    "hook.test": Kind(Severity.INFO, "hook {subject} is tried", "Somebody tries a hook; only that hook is told.", {}),
+    "hook.test": Kind(Severity.INFO, "hook {subject} is tested", "A user tests a hook; only that hook gets it.", {}),
     "job.missed": Kind(
         Severity.WARNING,
         "due times of job {subject} were missed",
-        "No node was available when a job was due, or its runs waited too long; its `misfire` says what is done then.",
+        "No node was available when a job was due, or its runs waited too long; its `misfire` decides what follows.",
         {"count": "how many due times", "first": "the first of them", "last": "the last of them"},
     ),
     "job.refused": Kind(
         Severity.WARNING,
-        "job {subject} is not taken",
-        "An app or a file declares a job that does not fit in with those there are; what was there stays.",
+        "job {subject} is refused",
+        "An app or a file declares a job that conflicts with existing jobs; the existing ones stay.",
         _WHY,
     ),
     "job.removed": Kind(
         Severity.INFO,
-        "job {subject} is gone",
-        "No node's app declares a job any more that once came from it, and it is removed.",
-        {"app": "the app it came from"},
+        "job {subject} is removed",
+        "A job is removed because no node's app declares it any more.",
+        {"app": "the app that declared it"},
     ),
     "run.failed": Kind(
         Severity.WARNING,
         "run {subject} failed",
-        "A run failed or timed out, and is not tried again.",
+        "A run failed or timed out, and is not retried.",
         {"state": "failed or timed out", "attempt": "which attempt was the last", "node": "where", **_WHY},
     ),
     "run.waits": Kind(
         Severity.WARNING,
-        "run {subject} has got no node for {seconds} s",
-        "A run that is due has waited for a node for `supervisor.run_after`. Told once until it is over, and of at "
+        "run {subject} has had no node for {seconds} s",
+        "A run that is due has waited for a node for `supervisor.run_after`. Reported once until it is over, for at "
         "most 50 runs at a time.",
         _WAITED | _WHY,
     ),
     "run.wait_over": Kind(
         Severity.INFO,
-        "run {subject} waits no more, after {seconds} s",
-        "A run of which `run.waits` was told has a node, waits for something else, or is gone.",
+        "run {subject} no longer waits, after {seconds} s",
+        "A run reported by `run.waits` has a node, waits for another reason, or was deleted.",
         _WAITED,
     ),
     "run.lost": Kind(
         Severity.WARNING,
         "run {subject} was lost with its node",
-        "A node's session ended while a run was bound to it; whether it is tried again is its job's business.",
-        {"attempt": "which attempt", "lost_on": "the node that was lost", "again": "is it tried again?"},
+        "A node's session ended while a run was bound to it; the job's options decide whether it is retried.",
+        {"attempt": "which attempt", "lost_on": "the node that was lost", "again": "is it retried?"},
     ),
     "run.late": Kind(
         Severity.WARNING,
         "an outcome of run {subject} came too late",
-        "A node told what an attempt came to after that was given up; it is kept with the run, and changes nothing.",
-        {"attempt": "which attempt", "state": "what it came to", "final": "what the run is"},
+        "A node reported the outcome of an attempt that was given up; it is kept with the run, and changes nothing.",
+        {"attempt": "which attempt", "state": "its outcome", "final": "the state of the run"},
     ),
     "run.trimmed": Kind(
         Severity.WARNING,
         "output of the oldest runs, up to {subject}, was dropped to make room",
         "The output of all runs together was more than `runs.kept_bytes`; the runs themselves are still there.",
-        {"runs": "how many runs lost their output", "bytes": "how much that was", "most": "how much is kept"},
+        {"runs": "how many runs lost their output", "bytes": "how many bytes that was", "most": "the limit in bytes"},
     ),
     "events.dropped": Kind(
         Severity.WARNING,
         "events of node {subject} were lost",
-        "There were more events than the store took meanwhile.",
+        "There were more events than the store accepted.",
         {"count": "how many", **_WHY},
     ),
 }
@@ -442,7 +451,7 @@ KINDS: Mapping[str, Kind] = {
 def make(
     kind: str, subject: str, fields: Mapping[str, Value], *, node: NodeId, at: datetime, number: int, text: str = ""
 ) -> Event:
-    """An event; Invalid for a kind nobody knows. `number` must not repeat within a millisecond of this node."""
+    """An event; Invalid for an unknown kind. `number` must not repeat within a millisecond of this node."""
     known = KINDS.get(kind)
     if known is None:
         raise Invalid(f'event kind "{kind}" is unknown; add it to KINDS in model/event.py')

@@ -163,7 +163,7 @@ class ResourceRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def record_of(wanted: WantedResource, uid: str, created: datetime, origin: str = "api") -> ResourceRecord:
-    """A new resource, as somebody asked for it."""
+    """A new resource, as a user requested it."""
     return ResourceRecord(
         uid=uid,
         kind=wanted.kind,

@@ -85,7 +85,7 @@ class Reset(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def why(self) -> str:
         """The reason that is put on record."""
-        return "somebody asked for it" if self.by else "the source was made anew"
+        return "a user requested it" if self.by else "the source was made anew"
 
 
 class StreamWishes(msgspec.Struct, frozen=True, kw_only=True):

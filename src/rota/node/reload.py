@@ -253,7 +253,7 @@ class Reloads:
         workers = self._crew.workers.values()
         is_ready = any(each.phase == Phase.READY and each.brief.generation == old for each in workers)
         if self.stage == "flip" or is_ready or not self._crew.posts:
-            return "serves on"
+            return "keeps running"
         return "stays, and none of its workers is ready"
 
     def _undo(self, number: int | None, old: int) -> None:

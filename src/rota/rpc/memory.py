@@ -249,7 +249,7 @@ class MemoryLink:
         self._mesh.carry(self._receiver, self._sender, deliver)
 
     def _nobody(self) -> Unavailable:
-        return Unavailable(f"node link {self._name}: nobody listens there; is the node running?")
+        return Unavailable(f"node link {self._name}: no node listens there; is the node running?")
 
 
 def _mesh() -> Mesh:

@@ -43,7 +43,7 @@ def check_function(check: Check, function: object, *arguments: str, may_yield: b
     if isinstance(function, type):
         check.fail(f"it decorates the class {function.__name__}; decorate a function")
     if yields(function) and not may_yield:
-        check.fail("its function yields, and nobody would iterate over it; take the yield out")
+        check.fail("its function is a generator, which would never be iterated; remove the yield")
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # some functions written in C have none; calling them will show

@@ -32,7 +32,7 @@ async def open_sink(text: str, outcomes: Outcomes, *, node: str = "") -> AsyncIt
     try:
         sink = await _adapter(url).open(url, outcomes)
     except ValueError as error:  # a host or a path that the system does not even look for
-        raise Invalid(f"sink {url}: it cannot be reached like this ({error}); mend its URL") from error
+        raise Invalid(f"sink {url}: it cannot be opened ({error}); correct its URL") from error
     try:
         yield sink
     finally:

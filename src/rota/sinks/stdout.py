@@ -39,7 +39,7 @@ class StreamWriter:
             while self._rest:
                 self._rest = self._rest[os.write(self._stream, self._rest) :]
         except BrokenPipeError:
-            raise Invalid("sink stdout://: nobody reads it any more; start the reader and this process again") from None
+            raise Invalid("sink stdout://: its reader has ended; start the reader and this process again") from None
 
     def close(self) -> None:
         self._rest = memoryview(b"")

@@ -98,9 +98,7 @@ async def load(store: Store, source: Dump, clock: Clock, *, force: bool = False,
     except Conflict as error:
         if not error.keys:
             raise
-        raise Conflict(
-            f"{error}; somebody else writes into this store: stop that, and load again", error.keys
-        ) from error
+        raise Conflict(f"{error}; another process writes to this store: stop it, and load again", error.keys) from error
     return Loaded(restored, removed, new.id)
 
 

@@ -155,7 +155,7 @@ class Keeper:
             elif (silent := self._silent_for) > LONGEST_STILL * ttl.total_seconds():
                 if await self._is_heard(store):  # otherwise the store is away for all
                     log.error(
-                        "lease not renewed: this node reaches the store for nothing else",
+                        "lease not renewed: other calls of this node to the store fail too",
                         extra={"lease": self.lease, "silent_s": round(silent, 1)},
                     )
                 wait, is_renewed = ttl.total_seconds() / 10, False

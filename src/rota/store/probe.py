@@ -123,7 +123,7 @@ async def _try(name: str, probe: Probe, scratch: Scratch) -> Finding:
 async def _read(scratch: Scratch) -> Said:
     async def read() -> None:
         if await scratch.store.get(scratch.prefix + "nothing") is not None:
-            raise Failed("a key that nobody wrote is there")
+            raise Failed("a key that was never written exists")
 
     return _times([await _timed(scratch.clock, read) for _ in range(ROUNDS)])
 

@@ -121,7 +121,7 @@ async def spend(store: Store, raw: Store, ticket: Ticket, *, by: str) -> Admissi
         await store.commit(spent, expect=[At(entry.key, entry.modified)])
     except Conflict:
         raise Denied(
-            f"ticket {ticket.id}: somebody was faster; make another with: rota ticket create {ticket.node}"
+            f"ticket {ticket.id}: another machine has used it; make another with: rota ticket create {ticket.node}"
         ) from None
     except Unknown:
         found = await raw.get(entry.key)

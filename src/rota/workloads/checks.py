@@ -136,9 +136,7 @@ class Check:
         if scheme not in schemes and scheme not in (others := sorted(adapters.offered(group)) if group else ()):
             schemes = [*schemes, *others]
             known = _either([f"{each}://" for each in schemes])
-            self.fail(
-                f"{option} {scheme}://… has a scheme nobody here knows; use {known}{did_you_mean(scheme, schemes)}"
-            )
+            self.fail(f"{option} {scheme}://… has an unknown scheme; use {known}{did_you_mean(scheme, schemes)}")
         try:
             urls.parse(value, option, f"{scheme}://…")
         except Invalid as error:

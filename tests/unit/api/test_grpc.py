@@ -204,7 +204,7 @@ async def test_what_is_left_out_is_as_its_kind_and_the_defaults_say(ask: Caller)
         ({"idempotency_key": "a b"}, "key"),
         ({"wait": Duration(seconds=61)}, "1m"),
         ({"wait": Duration(seconds=-1)}, "wait"),
-        ({"wait": Duration(seconds=2**62)}, "wait is no duration"),
+        ({"wait": Duration(seconds=2**62)}, "wait is not a possible duration"),
     ],
 )
 async def test_a_wrong_request_is_refused_with_a_sentence(ask: Caller, fields: dict[str, Any], words: str) -> None:
@@ -315,7 +315,7 @@ async def test_a_resource_is_changed_at_the_version_that_was_seen(ask: Caller) -
     assert cleared.spec_json == "{}"
     async with refused(Code.ABORTED, f"at version {cleared.version}, not {made.version}"):
         await update(version=made.version, cost=5)
-    async with refused(Code.ABORTED, "somebody changed it"):
+    async with refused(Code.ABORTED, "it was changed meanwhile"):
         await ask.resources("Delete", pb.DeleteResourceRequest(kind="room", id="1", version=made.version))
     async with refused(Code.INVALID_ARGUMENT, "nothing is to change"):
         await update()

@@ -135,7 +135,7 @@ async def test_a_hook_is_made_listed_switched_and_removed(store: Store) -> None:
         ({"events": ["node.ofline"]}, 'no event is called "node.ofline"; did you mean "node.offline"'),
         ({"url": None}, "give a URL to call or a command to run"),
         ({"command": ["true"]}, "and not both"),
-        ({"url": "ftp://x"}, "has a scheme nobody here knows"),
+        ({"url": "ftp://x"}, "has an unknown scheme"),
         ({"url": "https://me:secret@x/"}, "without a name and a password in it"),
         ({"url": "https://"}, "url must be like"),
         ({"url": "https://x:99999/"}, "url must be like"),
@@ -231,7 +231,7 @@ async def test_over_http(store: Store) -> None:
     assert (await ask("DELETE", "/v1/hooks/pager")).status == 404
     none = await ask("GET", "/v1/nodes/idlest")
     assert none.status == 503
-    assert "no node is to be had" in none.json["error"]
+    assert "no node is available" in none.json["error"]
     await join(store, "a")
     await busy(store, "a", 7.25)
     assert (await ask("GET", "/v1/nodes/idlest")).json["score"] == 7.25
@@ -254,7 +254,7 @@ async def test_over_grpc(store: Store) -> None:
         assert not off.enabled
         gone = await ask("rota.v1.Hooks.Delete", pb.DeleteHookRequest(name="pager"), pb.DeleteHookAnswer)
         assert gone.name == "pager"
-        async with refused(Code.UNAVAILABLE, "no node is to be had"):
+        async with refused(Code.UNAVAILABLE, "no node is available"):
             await ask("rota.v1.Nodes.Idlest", pb.IdlestRequest(), pb.IdlestAnswer)
         await join(store, "a")
         await busy(store, "a", 7.25)

@@ -154,7 +154,7 @@ async def test_a_token_is_made_once_and_told_once(ask: Asking, store: Store) -> 
     first = await ask("POST", "/v1/tokens", wanted, key="k")
     assert first.status == 201
     again = await ask("POST", "/v1/tokens", wanted, key="k")
-    assert (again.status, "told only once" in again.json["error"]) == (409, True)
+    assert (again.status, "shown only once" in again.json["error"]) == (409, True)
     for entry in (await store.scan("/")).entries:
         assert first.json["token"].encode() not in entry.value
     rotated = await ask("POST", "/v1/tokens/grafana/rotate", {}, key="r")

@@ -543,7 +543,7 @@ async def test_why_names_the_nodes_that_gave_a_resource_back_lately(store: Store
 
 async def test_why_nobody_has_placed_a_resource(store: Store) -> None:
     await create(store)
-    assert (await operations.why(store, "room/1")).says.startswith("nobody leads")
+    assert (await operations.why(store, "room/1")).says.startswith("no node leads")
     await lead(store, "a")
     assert (await operations.why(store, "room/1")).says.startswith("the leader has not looked at it yet")
 
@@ -572,7 +572,7 @@ async def test_why_a_node_may_get_more_and_what_it_refuses(store: Store) -> None
     for number in range(15):
         made = await create(store, f"{number:02}")
         await settle(store, made, pending="no node fits", refusals={"a": "labels", "z": "full"})
-    assert (await operations.why(store, "a")).reasons == ("nobody leads, so nothing is placed",)
+    assert (await operations.why(store, "a")).reasons == ("no node leads, so nothing is placed",)
     await lead(store, "a")
     told = await operations.why(store, "a")
     assert told.says == "it has 0 tasks in 0 of 10 slots, and may get more"
@@ -609,7 +609,7 @@ async def test_the_seed_gets_the_node_that_has_its_resource(store: Store) -> Non
 
 
 async def test_without_a_worker_the_seed_is_told_and_the_resource_is_kept(store: Store) -> None:
-    with pytest.raises(Unknown, match="is kept, but nobody has placed it"):
+    with pytest.raises(Unknown, match="is kept, but was not placed"):
         await crawl(store)
     await settle(store, await operations.get_resource(store, "room", "task-1"), pending="there is no node")
     with pytest.raises(Unavailable, match=r"^no worker nodes: there is no node; room/task-1 is kept"):
@@ -751,7 +751,7 @@ async def test_a_source_that_is_held_is_explained_also_with_its_resources(store:
     told = await operations.why_source(store, "room")
     assert told.thing == "source of room"
     assert "rota resources sync room --force" in told.says
-    assert "nobody leads" in told.says
+    assert "no node leads" in told.says
     assert told.says in (await operations.why(store, "room/1")).reasons[0]
     with pytest.raises(Invalid, match="nothing"):
         await operations.why_source(store, "nothing")

@@ -45,7 +45,7 @@ def told(seen: Seen) -> list[tuple[str, str, str, str]]:
 def test_a_fleet_that_nobody_leads_is_told_first() -> None:
     ((severity, about, _, text),) = told(CALM)
     assert (severity, about) == ("error", "fleet")
-    assert "nobody leads" in text
+    assert "no node leads" in text
 
 
 def test_each_thing_that_is_wrong_is_named() -> None:

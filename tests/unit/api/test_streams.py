@@ -144,9 +144,7 @@ async def test_the_status_has_groups_tasks_and_what_was_left_out(store: Store) -
     skip = SkipRecord(
         stream="clicks", partition=0, first=3, last=9, offset=10, policy="earliest", why="retention", at=NOON
     )
-    move = MoveRecord(
-        id="a", stream="clicks", before={0: 5}, after={0: 0}, by="me", why="somebody asked for it", at=NOON
-    )
+    move = MoveRecord(id="a", stream="clicks", before={0: 5}, after={0: 0}, by="me", why="a user requested it", at=NOON)
     await put(store, keys.stream_skip("clicks", 0, 3), skip)
     await put(store, keys.stream_move("clicks", move.id), move)
     detail = await operations.stream_status(store, "clicks")
@@ -319,7 +317,7 @@ async def test_streams_over_http(ask: Caller, store: Store) -> None:
     assert detail["groups"][0]["tasks"][0]["state"] == "reading"
     assert (await ask("GET", "/v1/streams/clicks/lag")).json["partitions"][0]["lag"] == 30
     why = (await ask("GET", "/v1/streams/clicks/why")).json
-    assert (why["thing"], why["reasons"][0]) == ("clicks", "no node leads, so nobody looks after it")
+    assert (why["thing"], why["reasons"][0]) == ("clicks", "no node leads, so the stream is not managed")
     assert (await ask("GET", "/v1/streams/clicks/published?limit=5")).json["published"][0]["rows"] == 99
     await remember(store, hours=0)
     assert (await ask("GET", "/v1/streams/clicks/history")).json["versions"][0]["node"] == "n1"
@@ -373,7 +371,9 @@ async def test_streams_over_grpc(behind: Behind, store: Store) -> None:
         return await method.answer(call, request)
 
     assert [each.name for each in (await asked("List", pb.ListStreamsRequest(limit=3))).streams] == ["clicks"]
-    assert "no node leads, so nobody looks after it" in (await asked("Why", pb.StreamRequest(name="clicks"))).reasons
+    assert (
+        "no node leads, so the stream is not managed" in (await asked("Why", pb.StreamRequest(name="clicks"))).reasons
+    )
     stream = await asked("Get", pb.StreamRequest(name="clicks"))
     assert (stream.state, dict(stream.committed), stream.errors[0].why) == ("running", {0: 100, 1: 50}, "a blip")
     detail = await asked("Status", pb.StreamRequest(name="clicks"))

@@ -102,7 +102,7 @@ async def test_a_name_is_taken_while_its_token_is_good(store: Store, clock: Time
     with pytest.raises(Conflict, match="rotate it, revoke it first"):
         await create_token(store, clock, "ci", "admin", by="ada")
     clock.now += HOUR
-    with pytest.raises(Invalid, match="make it anew with create"):
+    with pytest.raises(Invalid, match="make a new one with create"):
         await rotate_token(store, clock, "ci", by="ada")
     assert (await create_token(store, clock, "ci", "admin", by="ada")).access is Access.ADMIN
     revoked = await revoke_token(store, clock, "ci")

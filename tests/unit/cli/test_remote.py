@@ -59,7 +59,7 @@ async def test_a_refusal_keeps_its_sentence_and_its_exit_code(status: int, famil
 
 async def test_a_change_without_an_answer_is_unknown_and_a_look_is_unavailable() -> None:
     async with answering(b"") as fleet:
-        with pytest.raises(Unknown, match="look before you try again"):
+        with pytest.raises(Unknown, match="check before you retry"):
             await fleet.do(run_job, "x", by="me")
         with pytest.raises(Unavailable, match="try again"):
             await fleet.do(list_nodes)

@@ -162,8 +162,8 @@ def test_who_does_not_say_enough_is_told_how(url: str) -> None:
         (("resume", "clicks", "--all"), "name a stream, or say --all"),
         (("scale", "clicks"), "say how many task groups, or --as-declared"),
         (("reset-offsets", "clicks", "0", "--yes"), "write one like 0=12000"),
-        (("terminate", "clicks"), "nobody is here to be asked; say --yes"),
-        (("reset", "clicks"), "nobody is here to be asked; say --yes"),
+        (("terminate", "clicks"), "cannot ask for confirmation here; add --yes"),
+        (("reset", "clicks"), "cannot ask for confirmation here; add --yes"),
     ):
         refused = streams(url, *arguments)
         assert refused.exit_code == 2

@@ -146,7 +146,7 @@ async def test_a_late_answer_is_dropped_and_the_connection_stays(client_of: Any,
 @pytest.mark.parametrize("cmd", [Cmd.HANG_UP, Cmd.TORN])
 async def test_a_connection_lost_with_the_request_sent_is_unknown(cmd: Cmd, client_of: Any, server: BoxServer) -> None:
     client = client_of(server.address)
-    with pytest.raises(Unknown, match=f"lost with cmd {cmd} sent .*look before you ask again") as caught:
+    with pytest.raises(Unknown, match=f"lost with cmd {cmd} sent .*check before you retry") as caught:
         await client.call(cmd, b"once")
     assert not isinstance(caught.value, TimedOut)
     assert server.bodies == [b"once"]

@@ -78,7 +78,7 @@ def steering_of(store: Store | None, node: str, services: MemoryServices | None 
         return Reloaded(2, 1)
 
     async def rollback(_: dict[str, Any]) -> Any:
-        raise ReloadFailed("generation 2 serves on: it would not run")
+        raise ReloadFailed("generation 2 keeps running: it would not run")
 
     own = {"reload": reload, "rollback": rollback, **service_verbs(lambda: services, dict)}
     return FleetSteering(NodeId(node), lambda: store, own, lambda: TOKEN)
@@ -97,7 +97,7 @@ async def test_a_node_answers_for_itself(store: Store, services: MemoryServices)
     (row,) = await steering.node_services(steer, "a")
     assert row["stat"].workers == {"1": 2, "2": 1}
     assert (await steering.resize_service(steer, "a", "logic", 1, 5))["before"] == 2
-    with pytest.raises(Conflict, match="generation 2 serves on"):
+    with pytest.raises(Conflict, match="generation 2 keeps running"):
         await steering.rollback_node(steer, "a")
 
 
@@ -114,7 +114,7 @@ async def test_another_node_is_asked_at_its_door(store: Store, services: MemoryS
 
 async def test_what_another_node_refuses_is_refused(store: Store, other: None) -> None:
     steer = steering_of(store, "a")
-    with pytest.raises(Conflict, match="generation 2 serves on: it would not run"):
+    with pytest.raises(Conflict, match="generation 2 keeps running: it would not run"):
         await steering.rollback_node(steer, "b")
     with pytest.raises(NotFound, match='there is no service "magic"'):
         await steering.resize_service(steer, "b", "magic", 1, 2)
@@ -236,7 +236,7 @@ async def test_services_are_steered_over_grpc_and_the_trail_says_who(
         assert sum((await ask("rota.v1.Services.Clear", request, pb.ServiceCleared)).dropped.values()) == 2
         reloaded = await ask("rota.v1.Services.Reload", pb.ReloadRequest(node=node), pb.Reloaded)
         assert (reloaded.generation, reloaded.previous) == (2, 1)
-        async with refused(Code.ABORTED, "generation 2 serves on"):
+        async with refused(Code.ABORTED, "generation 2 keeps running"):
             await ask("rota.v1.Services.Rollback", pb.RollbackRequest(node=node), pb.Reloaded)
         async with refused(Code.INVALID_ARGUMENT, "count"):
             wrong = pb.ResizeServiceRequest(node=node, service="logic", group=1)

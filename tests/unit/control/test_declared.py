@@ -102,7 +102,7 @@ def test_what_others_added_stays_as_it_is_and_is_told_once() -> None:
             assert await ids(store) == {"1": "api"}
             ((kind, name, why),) = file.told
             assert (kind, name) == ("config.failed", "room/1")
-            assert "somebody else" in why
+            assert "was not added by a file" in why
 
     play(story)
 

@@ -67,7 +67,7 @@ def test_a_link_that_was_taken_out_is_missed(place: int) -> None:
 def test_a_chain_that_was_written_anew_does_not_hold_the_hash_somebody_noted() -> None:
     forged, head = seal(AuditHead(), [entry(number, by="mallory") for number in range(6)])
     assert flaw(forged, head) == ""
-    assert "written anew" in flaw(forged, head, noted=CHAIN[3].hash)
+    assert "rewritten" in flaw(forged, head, noted=CHAIN[3].hash)
 
 
 def test_links_that_changed_places_are_found() -> None:

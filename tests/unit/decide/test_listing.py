@@ -253,7 +253,7 @@ LISTING = Listing(kind="room", nonce="1", node=NodeId("n1"), at=QUERY.asked, cou
 @pytest.mark.parametrize(
     ("query", "listing", "words"),
     [
-        (None, None, ["nobody has asked it yet"]),
+        (None, None, ["it has not been queried yet"]),
         (QUERY, None, ["n1 was asked at 2026-01-01 00:00:00 UTC", "has not answered yet"]),
         (QUERY, LISTING, ["n1 asked it at", "3 listed, 2 added, 0 changed, 1 removed", "every 30m"]),
         (QUERY, replace(LISTING, error="no such table"), ["got no list", "old one of 3 stays", "no such table"]),

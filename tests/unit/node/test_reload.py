@@ -68,7 +68,7 @@ async def test_code_that_cannot_start_a_task_alone_makes_a_reload_fail(
 
     async with node(tmp_path, monkeypatch, second_is_broken) as found:
         found.order("camera", CAMERAS)
-        with pytest.raises(ReloadFailed, match=r"generation 1 serves on: task:camera/c[0-5]#0/0: exit code 0"):
+        with pytest.raises(ReloadFailed, match=r"generation 1 keeps running: task:camera/c[0-5]#0/0: exit code 0"):
             await found.reloads.reload()
         assert found.generations.current == 1
 

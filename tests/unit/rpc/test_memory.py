@@ -111,7 +111,7 @@ def test_a_frozen_node_answers_nobody_and_goes_on_when_it_thaws() -> None:
 def test_a_door_that_is_taken_away_refuses_and_its_successor_answers() -> None:
     async def story(pair: Pair) -> None:
         pair.mesh.remove("b")
-        with pytest.raises(Unavailable, match="nobody listens there"):
+        with pytest.raises(Unavailable, match="no node listens there"):
             await dispatch(pair.link, start())
         successor = Desk()
         door = pair.mesh.serve("b", successor)

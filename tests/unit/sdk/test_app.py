@@ -239,8 +239,8 @@ async def async_generator(task):
         (two_arguments, "its function takes (one, two); it must take one argument: def two_arguments(task)"),
         (keyword_only, "its function takes (*, task); it must take one argument"),
         (needs_keyword, "its function takes (task, *, other); it must take one argument"),
-        (generator, "its function yields, and nobody would iterate over it; take the yield out"),
-        (async_generator, "its function yields, and nobody would iterate over it; take the yield out"),
+        (generator, "its function is a generator, which would never be iterated; remove the yield"),
+        (async_generator, "its function is a generator, which would never be iterated; remove the yield"),
         (3, 'resource "int": it decorates 3; decorate a function'),
         (RoomSpec, 'resource "RoomSpec": it decorates the class RoomSpec; decorate a function'),
         (lambda task: None, 'resource "<lambda>": this function has no name of its own; give one with name="…"'),
@@ -343,7 +343,7 @@ def test_an_option_of_another_kind_is_refused(app):
         ),
         (
             lambda app: app.stream(source="kafka://h/t", sink="amqp://h", name="s"),
-            'stream "s": sink amqp://… has a scheme nobody here knows; use parquet://',
+            'stream "s": sink amqp://… has an unknown scheme; use parquet://',
         ),
     ],
 )

@@ -334,7 +334,7 @@ async def test_of_two_loads_at_once_the_later_one_wins_and_the_other_stops(store
             return await super().commit(*writes, expect=expect)
 
     overtaken = Overtaken(copy, lambda count: None)
-    with pytest.raises(Conflict, match=r"/fleet/incarnation, .* somebody else writes into this store"):
+    with pytest.raises(Conflict, match=r"/fleet/incarnation, .* another process writes to this store"):
         await loaded(overtaken, data)  # type: ignore[arg-type]
     assert await content(copy) == {"/a": b"1", "/b": b"1"}
     assert (await present(copy)).id == overtaken.later.incarnation

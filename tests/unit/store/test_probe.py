@@ -122,7 +122,7 @@ def test_a_good_store_passes_every_probe() -> None:
 @pytest.mark.parametrize(
     ("flaw", "probe", "words"),
     [
-        (Dreaming, "read", "a key that nobody wrote is there"),
+        (Dreaming, "read", "a key that was never written exists"),
         (Standing, "commit", "revisions do not grow"),
         (Careless, "conflict", "a commit with a stale expectation was not refused: Absent"),
         (Restless, "scan", "pages show /check/"),

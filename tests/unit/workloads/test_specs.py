@@ -203,7 +203,7 @@ def test_what_is_right(make, options, field, value):
         (
             resource,
             {"sink": "ampq://u:secret@h"},
-            'resource "room": sink ampq://… has a scheme nobody here knows; use amqp://, amqps://, kafka://, file://, '
+            'resource "room": sink ampq://… has an unknown scheme; use amqp://, amqps://, kafka://, file://, '
             'stdout:// or memory://; did you mean "amqp"?',
         ),
         (resource, {"sink": "stdout"}, 'resource "room": sink "stdout" is not a URL; write one like amqp://…'),
@@ -328,7 +328,7 @@ def test_what_is_right(make, options, field, value):
             'stream "clicks": late and late_start both say what is too old; give one of them',
         ),
         (stream, {"duration": "1"}, 'stream "clicks": duration: "1" is not a duration'),
-        (stream, {"source": "parquet:///x"}, 'stream "clicks": source parquet://… has a scheme nobody here knows; use'),
+        (stream, {"source": "parquet:///x"}, 'stream "clicks": source parquet://… has an unknown scheme; use'),
         (stream, {"source": None}, 'stream "clicks": source is None; it must be a URL, like kafka://…'),
         (stream, {"sink": "parket:///x"}, 'did you mean "parquet"?'),
         (stream, {"sink": "postgresql://ann@h/db?password=x"}, "say where the password is: password_file=PATH or"),

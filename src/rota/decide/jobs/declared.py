@@ -94,5 +94,5 @@ def _in_order(jobs: Iterable[JobSpec]) -> list[JobSpec]:
 
 def _whose(record: JobRecord) -> str:
     if record.origin is Origin.API:
-        return record.by or "somebody"
+        return record.by or "an unknown user"
     return str(Owner(record.origin, record.app or record.by))

@@ -190,7 +190,7 @@ def _wish(
         "the stream is stopping": aims.is_stopping,
         "the stream's declaration changed": group.spec != aims.spec,
         "its partitions changed": wanted.get(group.number) != group.partitions,
-        "somebody asked for it": group.number in aims.hand_off,
+        "a user requested it": group.number in aims.hand_off,
         "it has read all that it was to read": _is_at_its_end(group, members.get(group.id, ())),
         "it has read for long enough": is_old and _has_heir(aims, group, groups, members, now),
     }

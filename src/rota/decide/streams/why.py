@@ -27,7 +27,7 @@ def held(
 ) -> Iterator[str]:
     """Each thing that holds a stream back; `placed` are the resources that its tasks are placed by, by name."""
     if not is_led:
-        yield "no node leads, so nobody looks after it"
+        yield "no node leads, so the stream is not managed"
     if wishes.is_terminated:
         yield "it was terminated; it reads nothing more"
     elif wishes.is_suspended:

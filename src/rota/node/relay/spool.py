@@ -113,7 +113,7 @@ class Spool:
         if self.size + len(data) > self._limit:
             raise SpoolRefused(
                 f"spool {self.folder}: {self.size} of {self._limit} bytes are used, {len(data)} more do not fit; "
-                "mend the sink, or allow more"
+                "fix the sink, or raise the limit"
             )
         try:
             self._write(data, first)

@@ -207,9 +207,9 @@ class Wire:
     def _check(self, layout: Layout) -> None:
         name = f"frame {layout.name}"
         if sum(each in self.names for each in LENGTHS) != 1:
-            raise Invalid(f"{name}: its header needs one of packet_len and body_len, to tell where a frame ends")
+            raise Invalid(f"{name}: its header needs one of packet_len and body_len, to find the end of a frame")
         if "cmd" not in self.names:
-            raise Invalid(f"{name}: its header needs cmd, to tell what is asked for")
+            raise Invalid(f"{name}: its header needs cmd, to find the handler")
         if len(set(self.names)) < len(self.names):
             raise Invalid(f"{name}: two fields of its header have the same name")
         if layout.order not in tuple(ORDERS):

@@ -137,7 +137,7 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if found.tasks_most is not None and found.tasks_most < found.tasks:
             check.fail(f"tasks_most is {found.tasks_most}, and tasks is {found.tasks}; give as many or more")
         if found.scale_in_lag >= found.scale_out_lag:
-            check.fail("scale_in_lag must be less than scale_out_lag, or groups would come and go for ever")
+            check.fail("scale_in_lag must be less than scale_out_lag, or groups would be added and removed endlessly")
         return found
 
 

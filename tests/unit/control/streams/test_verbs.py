@@ -130,7 +130,7 @@ def test_a_reset_reads_everything_again_and_is_put_on_record() -> None:
         assert (move.before, move.after, move.by) == ({0: 10, 1: 4}, {0: 0, 1: 0}, "me")
 
     told = run(story).told
-    assert ("stream.moved", "clicks", {"why": "somebody asked for it", "by": "me"}) in told
+    assert ("stream.moved", "clicks", {"why": "a user requested it", "by": "me"}) in told
 
 
 def test_offsets_of_one_partition_are_set_and_only_its_group_is_given_up() -> None:

@@ -25,7 +25,7 @@ def test_a_stream_that_reads_and_publishes_is_held_back_by_nothing() -> None:
 
 
 def test_each_thing_that_holds_a_stream_back_is_named() -> None:
-    assert why(is_led=False) == ["no node leads, so nobody looks after it"]
+    assert why(is_led=False) == ["no node leads, so the stream is not managed"]
     assert why(None) == ["no leader has looked at it yet"]
     assert why(wishes=StreamWishes(is_suspended=True, by="me")) == [
         "it is suspended by me; go on with: rota streams resume"
