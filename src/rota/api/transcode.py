@@ -132,7 +132,7 @@ def from_duration(request: Message, name: str) -> timedelta | None:
     try:
         return None if told is None else told.ToTimedelta()
     except (ValueError, OverflowError):
-        raise Invalid(f"{name} is no duration that there can be; say at most a minute") from None
+        raise Invalid(f"{name} is not a possible duration; use at most a minute") from None
 
 
 def from_time(request: Message, name: str) -> datetime | None:

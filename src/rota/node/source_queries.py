@@ -54,7 +54,7 @@ class SourceQueries:
             raise SourceFailed(refused or f"it took longer than {durations.render(timeout)}") from None
         finally:
             if running := self._asking.get(number):  # a source holds nothing that it would have to put in order
-                self._endings.stop(running, RunState.INTERRUPTED, "nobody waits for the list any more", grace=0.0)
+                self._endings.stop(running, RunState.INTERRUPTED, "the list is no longer needed", grace=0.0)
         if error:
             raise SourceFailed(error)
         return result
