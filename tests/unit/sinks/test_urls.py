@@ -91,7 +91,7 @@ def test_a_kafka_url_says_how_to_log_in() -> None:
     [
         ("nowhere", "is not a URL"),
         ("smoke://signals", "unknown scheme smoke; Rota speaks amqp://"),
-        ("amqp://mq..example/shop", "it cannot be reached like this"),
+        ("amqp://mq..example/shop", "it cannot be opened"),
         ("amqp:///vhost", "no host"),
         ("amqp://host:x", "x is not a port"),
         ("amqp://host?routing_key={colour}", "{colour} is unknown; known are {kind}, {id}, {node}"),
