@@ -12,6 +12,7 @@ from rota.model.link import AttemptId, LogPiece
 from rota.node.logs import RunLogs
 from rota.store.logs.folder import FolderLogs
 from rota.store.logs.port import LogChunk
+from rota.store.logs.reading import read_piece
 
 KEY = ("job/1", 1)
 ATTEMPT = AttemptId(*KEY)
@@ -183,3 +184,17 @@ def test_a_second_is_enough(tmp_path: Path) -> None:
         return len(written)
 
     assert virtual.run(story()) == 1
+
+
+# Reading
+
+
+async def test_a_log_that_goes_while_it_is_read_does_not_look_whole(tmp_path: Path) -> None:
+    class Going(FolderLogs):
+        async def read(self, run: str, attempt: int, offset: int = 0) -> bytes:
+            await self.forget([run])
+            return await super().read(run, attempt, offset)
+
+    kept = Going(tmp_path)
+    await kept.append([LogChunk("job/1", 1, 0, b"all of it\n", True)])
+    assert await read_piece(kept, AttemptId("job/1", 1), 0) == LogPiece(b"", is_last=False)
