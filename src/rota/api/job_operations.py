@@ -358,8 +358,8 @@ async def read_log(
 
     Where nodes do not share the place for logs, `log_at` reads it at the node that had the attempt.
     """
-    if offset < 0:
-        raise Invalid(f"offset is {offset}; it must not be below zero")
+    if not 0 <= offset < 2**63:
+        raise Invalid(f"offset is {offset}; it must not be below zero, nor above 2^63 - 1")
     record = await run_record(store, run)
     number = _attempt(record, attempt)
     size, node = _log_bytes(record, number), _node_of(record, number)

@@ -148,7 +148,7 @@ class NodeState:
 
     async def read_log(self, attempt: AttemptId, offset: int) -> LogPiece:
         """A piece of a log that this node has in memory or keeps."""
-        unwritten = self.runtime.logs.unwritten(attempt, offset) if self.runtime else None
+        unwritten = self.runtime.unwritten(attempt, offset) if self.runtime else None
         if unwritten is not None:
             return unwritten
         if self.logs is None:

@@ -95,6 +95,10 @@ class RunLogs:
                     log.error("logs given up", extra={"chunks": len(chunks), "why": str(error)})
                 self._forget(chunks)
 
+    def has(self, attempt: AttemptId) -> bool:
+        """Is there something of a log in memory, or was there a moment ago?"""
+        return (attempt.run, attempt.number) in self._live
+
     def unwritten(self, attempt: AttemptId, offset: int) -> LogPiece | None:
         """A piece of a log that is not written down yet; None if it is, or if there is no such log in memory."""
         live = self._live.get((attempt.run, attempt.number))

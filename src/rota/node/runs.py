@@ -24,6 +24,7 @@ from rota.model.config import RuntimeConfig
 from rota.model.errors import Unavailable
 from rota.model.ids import Instant
 from rota.model.job import Origin, Outcome, RunOrder, RunState
+from rota.model.link import AttemptId
 from rota.node import attempts
 from rota.node.attempts import Ended, Running
 from rota.node.crew_runner import CrewRunner
@@ -89,6 +90,11 @@ class Runs:
     def running(self) -> list[RunOrder]:
         """The attempts of runs that were accepted and are not over."""
         return [each.order for each in self._open.running.values() if each.listed is None]
+
+    def has(self, attempt: AttemptId) -> bool:
+        """Is an attempt accepted, and is it not known what came of it?"""
+        running = self._open.running.get((attempt.run, attempt.number))
+        return running is not None and running.outcome is None
 
     # What is wanted of it
 

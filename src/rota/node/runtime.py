@@ -19,6 +19,7 @@ from rota.kit.record import replace
 from rota.model.config import JobsConfig, RuntimeConfig
 from rota.model.ids import Instant, NodeId
 from rota.model.job import JobSpec
+from rota.model.link import AttemptId, LogPiece
 from rota.model.node import NodeStatus, PoolStatus, together
 from rota.model.relay import ResourceTally
 from rota.model.resource import KindRecord
@@ -264,6 +265,13 @@ class Runtime:
     async def relay_tallies(self, kind: str, resource: str | None = None) -> tuple[ResourceTally, ...]:
         """What this node's relay has counted of a kind's resources, or of one; Unavailable if it does not answer."""
         return await self.relay.tallies(kind, resource) if self.relay is not None else ()
+
+    def unwritten(self, attempt: AttemptId, offset: int) -> LogPiece | None:
+        """A piece of a log that is not written down yet; None if whatever there is of it is."""
+        has_begun = self.logs.has(attempt)
+        if not has_begun and self.attempts.has(attempt):
+            return LogPiece(b"", is_last=False)  # it is silent up to now: what is kept under its name is another's
+        return self.logs.unwritten(attempt, offset) if has_begun else None
 
     def returned(self) -> dict[str, str]:
         """Tasks that this node gives back, and why."""

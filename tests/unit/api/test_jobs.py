@@ -374,6 +374,16 @@ async def test_output_is_read_in_pieces_and_followed_to_its_end(store: Store, lo
         await job_operations.read_log(store, logs, run, offset=-1)
 
 
+async def test_output_that_is_asked_for_far_behind_its_end_is_empty(store: Store, logs: Logs) -> None:
+    run = await over(store, "a", NOON)
+    await logs.append([LogChunk(run, 1, 0, b"one\n", True)])
+    for offset in (2**53, 2**63 - 1):
+        part = await job_operations.read_log(store, logs, run, offset=offset)
+        assert (part.data, part.next, part.is_whole) == (b"", offset, True)
+    with pytest.raises(Invalid, match=r"nor above 2\^63 - 1"):
+        await job_operations.read_log(store, logs, run, offset=2**63)
+
+
 async def test_output_of_a_run_that_is_over_is_whole_when_all_of_it_is_there(
     store: Store, logs: Logs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

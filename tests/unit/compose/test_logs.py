@@ -15,8 +15,9 @@ from rota.compose.state import NodeState
 from rota.kit.clock import SYSTEM
 from rota.model.errors import Conflict, Denied, Invalid, RotaError, Unavailable, Unknown
 from rota.model.ids import NodeId, SessionId
-from rota.model.link import LogPiece, Whom
+from rota.model.link import AttemptId, LogPiece, Whom
 from rota.node.logs import RunLogs
+from rota.node.runtime import Runtime
 from rota.rpc.memory import Mesh
 from rota.rpc.port import Link
 from rota.store.logs.folder import FolderLogs
@@ -126,7 +127,7 @@ async def test_a_link_that_closes_meanwhile_is_no_empty_log() -> None:
 
 async def test_a_node_reads_memory_first_and_then_where_it_keeps_logs(tmp_path: Path) -> None:
     state, logs, kept = NodeState(ME, SYSTEM), RunLogs(10**6), FolderLogs(tmp_path)
-    runtime: Any = SimpleNamespace(logs=logs)
+    runtime: Any = SimpleNamespace(unwritten=logs.unwritten)
     state.runtime = runtime
     with pytest.raises(Unavailable, match="node a does not reach the place where it keeps logs"):
         await state.read_log(ATTEMPT, 0)
@@ -151,3 +152,14 @@ async def test_a_node_reads_memory_first_and_then_where_it_keeps_logs(tmp_path: 
     assert await state.read_log(ATTEMPT, 8) == LogPiece(b"", is_last=True)
     await kept.forget([ATTEMPT.run])
     assert await state.read_log(ATTEMPT, 0) == LogPiece(b"", is_last=False), "forgotten meanwhile: not whole"
+
+
+async def test_a_silent_attempt_has_an_empty_log_and_not_that_of_another_run_of_its_id() -> None:
+    logs, at_work = RunLogs(10**6), [ATTEMPT]
+    runtime: Any = SimpleNamespace(logs=logs, attempts=SimpleNamespace(has=at_work.__contains__))
+    assert Runtime.unwritten(runtime, ATTEMPT, 0) == LogPiece(b"", is_last=False)
+    logs.take((ATTEMPT.run, ATTEMPT.number), b"one\n")
+    assert Runtime.unwritten(runtime, ATTEMPT, 0) == LogPiece(b"one\n", is_last=False)
+    assert Runtime.unwritten(runtime, AttemptId(ATTEMPT.run, 2), 0) is None
+    at_work.clear()
+    assert Runtime.unwritten(runtime, AttemptId("other/1", 1), 0) is None

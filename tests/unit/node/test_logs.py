@@ -12,6 +12,7 @@ from rota.model.link import AttemptId, LogPiece
 from rota.node.logs import RunLogs
 from rota.store.logs.folder import FolderLogs
 from rota.store.logs.port import LogChunk
+from rota.store.logs.reading import read_piece
 
 KEY = ("job/1", 1)
 ATTEMPT = AttemptId(*KEY)
@@ -183,3 +184,35 @@ def test_a_second_is_enough(tmp_path: Path) -> None:
         return len(written)
 
     assert virtual.run(story()) == 1
+
+
+# A run that is made anew under the same id
+
+
+@pytest.mark.parametrize("is_whole", [True, False], ids=["whole", "cut off"])
+async def test_a_log_that_begins_anew_has_nothing_of_the_one_before(tmp_path: Path, is_whole: bool) -> None:
+    kept, attempt = FolderLogs(tmp_path), AttemptId("job/1", 1)
+    await kept.append([LogChunk("job/1", 1, 0, b"begin\nthe old one, which is longer\n", is_whole)])
+    logs = RunLogs(10**6)
+    keeping = asyncio.create_task(logs.keep(kept))
+    await asyncio.sleep(0)
+    logs.take(("job/1", 1), b"begin\n")
+    await logs.write_down()
+    assert await read_piece(kept, attempt, 0) == LogPiece(b"begin\n", is_last=False)
+    logs.take(("job/1", 1), b"new\n")
+    logs.close(("job/1", 1))
+    await logs.write_down()
+    assert await read_piece(kept, attempt, 0) == LogPiece(b"begin\nnew\n", is_last=True)
+    assert await kept.held() == 10
+    keeping.cancel()
+
+
+async def test_a_log_that_goes_while_it_is_read_does_not_look_whole(tmp_path: Path) -> None:
+    class Going(FolderLogs):
+        async def read(self, run: str, attempt: int, offset: int = 0) -> bytes:
+            await self.forget([run])
+            return await super().read(run, attempt, offset)
+
+    kept = Going(tmp_path)
+    await kept.append([LogChunk("job/1", 1, 0, b"all of it\n", True)])
+    assert await read_piece(kept, AttemptId("job/1", 1), 0) == LogPiece(b"", is_last=False)

@@ -4,6 +4,9 @@ A folder that all nodes share (`folder:///srv/rota`, on a network file system) m
 own folder does not, but for as long as its disk does. A file that is still written to is called `2.part`, a whole one
 `2.log`; there are 256 folders, so that none becomes too long.
 
+A log begins with its chunk at 0: what there was of that run and attempt before goes. A run that was deleted at another
+node and made anew has the same id.
+
 The disk is never touched by the event loop's thread.
 """
 
@@ -78,16 +81,19 @@ class FolderLogs:
         for chunk in chunks:
             place = self._place(chunk.run)
             part, whole = place / f"{chunk.attempt}.part", place / f"{chunk.attempt}.log"
-            if whole.exists():
+            is_first = chunk.offset == 0
+            if whole.exists() and not is_first:
                 continue
             if not place.exists():
                 place.mkdir(parents=True, mode=0o700, exist_ok=True)
                 if place.name.startswith(LONG):
                     with open(place / NAME, "w", opener=private) as name:
                         name.write(chunk.run)
-            with open(part, "r+b" if part.exists() else "w+b", opener=private) as file:
+            with open(part, "r+b" if part.exists() and not is_first else "w+b", opener=private) as file:
                 file.seek(chunk.offset)
                 file.write(chunk.data)
+            if is_first:  # what another run of that id has left here, which was deleted elsewhere
+                whole.unlink(missing_ok=True)
             if chunk.is_last:
                 part.rename(whole)
 

@@ -27,7 +27,8 @@ class Logs(Protocol):
     """Kept logs. Every adapter keeps these laws (`tests/contract/test_logs.py`):
 
     1. What was appended is read back byte for byte, from any offset.
-    2. Appending a chunk again changes nothing, so that one whose fate is unknown can be sent again.
+    2. Appending chunks again, and all that followed, changes nothing, so that those whose fate is unknown can be sent
+       again.
     3. A read begins at the offset asked for, is of any length up to one chunk, and is empty only past the end.
     4. Attempts and runs are apart, whatever characters are in their names.
     5. Forgetting a run takes the logs of all its attempts, and no others; forgetting it again changes nothing.
