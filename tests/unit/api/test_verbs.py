@@ -146,6 +146,14 @@ def test_the_description_names_no_parameter_that_the_node_fills_in(verb: Verb) -
     assert not [name for name in signature(verb.function).parameters if f"`{name}`" in said and name not in asked]
 
 
+def test_the_audit_trail_says_all_only_where_no_groups_are_named() -> None:
+    at = {"node": "n1", "service": "chat"}
+    assert VERBS["clear_service"].note(at) == "clear_service n1 chat all"
+    assert VERBS["clear_service"].note({**at, "groups": []}) == "clear_service n1 chat all"
+    assert VERBS["clear_service"].note({**at, "groups": [2]}) == "clear_service n1 chat [2]"
+    assert VERBS["resize_service"].note({**at, "count": 3}) == "resize_service n1 chat None 3"
+
+
 def test_make_proto_has_nothing_to_add() -> None:
     assert [each.path.name for each in contract.additions() if each.text != each.before] == []
 
