@@ -179,7 +179,7 @@ async def backfill_job(
 ) -> tuple[str, ...]:
     """Make the runs of due times between two moments that had none; their ids.
 
-    Raises Invalid if one of them may have run and its record have been deleted; not if `is_forced`.
+    Raises Invalid if one of them may have run and its record have been deleted; not with `force`.
     """
     _check_span(first, last)
     await _job(store, name)
@@ -356,7 +356,7 @@ async def read_log(
 ) -> LogPart:
     """A piece of what an attempt of a run has put out, from an offset on; the newest attempt unless one is named.
 
-    Where nodes do not share the place for logs, `log_at` reads it at the node that had the attempt.
+    Where nodes do not share the place for logs, it is read at the node that had the attempt.
     """
     if not 0 <= offset < 2**63:
         raise Invalid(f"offset is {offset}; it must not be below zero, nor above 2^63 - 1")

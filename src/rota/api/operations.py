@@ -136,7 +136,7 @@ async def create_resource(
 ) -> ResourceView:
     """Make a resource. With `wait`, return when the leader has placed it or said why not, or when that time is over.
 
-    `key` names the request of the caller `by`: asked again with the same key and fields, it is the same resource.
+    `key` names the request of its caller: asked again with the same key and fields, it is the same resource.
     """
     wanted = read_resource(fields)
     check_wait(wait)

@@ -26,7 +26,7 @@ def _change(change: ResourceChange) -> Told:
 
 @answers("watch_events")
 async def _watch_events(call: Call, given: Mapping[str, Any]) -> Response:
-    return events(watching.watch_events(call.store, **{"limit": 50, **given}), call, _happened)
+    return events(watching.watch_events(call.store, **given), call, _happened)
 
 
 def _happened(one: Happened) -> Told:

@@ -99,7 +99,7 @@ async def create_token(
     expires_in: timedelta | None = None,
     most: Access = Access.NODE,
 ) -> NewToken:
-    """Make a token; Conflict if there is a good one of that name. It may open no more than `most`."""
+    """Make a token; Conflict if there is a good one of that name. It may open no more than its maker's own."""
     _check_name(name)
     held, now = _access(access), clock.wall()
     _check_most(name, held, most)
@@ -159,7 +159,7 @@ async def rotate_token(
 async def revoke_token(store: Store, clock: Clock, name: TokenName, *, most: Access = Access.NODE) -> TokenView:
     """Take a token back: every node refuses it a moment later, for good. One that was revoked stays so.
 
-    Denied if it opens more than `most`: who may not make such a token may not take it back either.
+    Denied if it opens more than the caller's own: who may not make such a token may not take it back either.
     """
     entry, record = await _token(store, name)
     if not most.covers(record.access):

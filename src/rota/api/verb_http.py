@@ -25,6 +25,9 @@ from rota.model.errors import Invalid
 Special: TypeAlias = Callable[[Call, Mapping[str, Any]], Awaitable[Response]]
 Reader: TypeAlias = Callable[[Call, Asked], Any]
 
+SHOWN = 80
+"""Characters of a wrong value that its refusal shows."""
+
 SPECIAL: dict[str, Special] = {}
 """Operation → what answers it, where that is not JSON."""
 
@@ -144,8 +147,14 @@ def _in_body(verb: Verb, call: Call, field: Asked, body: Mapping[str, Any]) -> A
         except ValueError as error:
             raise Invalid(f"{key}: {error}") from None
     if field.sort in _TYPES and not isinstance(told, _TYPES[field.sort][0]):
-        raise Invalid(_refusal(verb, call, key) or f"{key} is {told!r}; {_must_be(field)}")
+        raise Invalid(_refusal(verb, call, key) or f"{key} is {_shown(told)}; {_must_be(field)}")
     return told
+
+
+def _shown(told: object) -> str:
+    """A value in a sentence, which need not be as long as the body was."""
+    text = repr(told)
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
 
 
 _TYPES: Mapping[Sort, tuple[type, str]] = {

@@ -235,8 +235,9 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def note(self, given: Mapping[str, Any]) -> str:
         """What the audit trail says of a verb that changes nothing in the store."""
-        said = [given.get(field.name) for field in self.fields]
-        return " ".join([self.name, *("all" if each in (None, []) else str(each) for each in said)])
+        said = ((field, given.get(field.name)) for field in self.fields)
+        told = ("all" if field.sort is Sort.LIST and not each else str(each) for field, each in said)
+        return " ".join([self.name, *told])
 
     def page(self, found: Any, limit: int | None, token: str | None) -> Any:
         """A page of a list that was read whole, as the record of the answer."""

@@ -124,7 +124,7 @@ async def watch_events(
     *,
     kinds: KindsOfEvents = (),
     node: OfNode = None,
-    limit: LimitOfEvents = 0,
+    limit: LimitOfEvents = 50,
     after: After = None,
 ) -> AsyncGenerator[tuple[Happened, ...], None]:
     """The newest events, then each as it is written; or each that was written after a revision."""

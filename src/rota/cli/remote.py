@@ -280,7 +280,7 @@ class DoorFleet:
             yield msgspec.json.decode(data, type=PrintedPage)
 
     async def _watch_events(
-        self, kinds: Collection[str] = (), node: str | None = None, limit: int = 0, after: Revision | None = None
+        self, kinds: Collection[str] = (), node: str | None = None, limit: int = 50, after: Revision | None = None
     ) -> AsyncGenerator[tuple[Happened, ...], None]:
         given = {"kind": list(kinds), "node": node, "limit": limit, "after": after}
         async for event, data, resume in self._events("/v1/events/watch", given):

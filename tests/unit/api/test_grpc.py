@@ -717,6 +717,20 @@ async def test_events_are_watched(store: Store) -> None:
         watching.cancel()
 
 
+async def test_a_watch_of_events_begins_with_those_that_were_unless_it_asks_for_none(store: Store) -> None:
+    log = EventLog(store, NodeId("n1"), CLOCK)
+    for number in range(51):
+        log.record("node.joined", f"n{number}")
+    await log.flush()
+    async with opened(lambda: store) as caller:
+        for limit, count in ((None, 50), (1, 1), (0, 0)):
+            watching: Any = caller.channel.unary_stream(
+                "/rota.v1.Events/Watch", response_deserializer=pb.Happened.FromString
+            )(pb.WatchEventsRequest(limit=limit).SerializeToString())
+            assert [each.HasField("event") for each in await told(watching, count + 1)] == [True] * count + [False]
+            watching.cancel()
+
+
 async def test_a_watch_says_what_is_wrong(ask: Caller) -> None:
     watching: Any = ask.channel.unary_stream("/rota.v1.Resources/Watch")(
         pb.WatchResourcesRequest(after=-1).SerializeToString()

@@ -158,6 +158,16 @@ async def test_a_bad_request_is_refused_with_a_sentence(
     assert await store.revision() == before
 
 
+@pytest.mark.parametrize(
+    ("path", "field"), [("/v1/tokens", "role"), ("/v1/nodes/a/drain", "deadline"), ("/v1/nodes/a/cordon", "why")]
+)
+async def test_a_refusal_shows_only_the_beginning_of_a_long_value(ask: Caller, path: str, field: str) -> None:
+    content = {**({"name": "web"} if path == "/v1/tokens" else {}), field: ["x" * 100_000]}
+    said = await ask.refused(422, "POST", path, content)
+    assert said.startswith(f"{field} is ['xxx")
+    assert len(said) < 200
+
+
 async def test_a_stale_version_is_refused_with_the_present_one(ask: Caller) -> None:
     made = await ask("POST", "/v1/resources", {"kind": "room", "id": "1"})
     changed = (await ask("PATCH", "/v1/resources/room/1", {"cost": 2}, headers={**JSON, "if-match": "*"})).json

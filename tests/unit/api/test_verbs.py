@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime
+from inspect import signature
 from typing import Any, get_args, get_type_hints
 
 import msgspec
@@ -136,6 +137,21 @@ def test_the_command_line_asks_a_server_for_what_its_door_takes(verb: Verb) -> N
     assert set(way.query.values()) <= set(verb.query())
     body = set() if way.body is None or isinstance(way.body, str) else set(way.body.values())
     assert body == (set() if verb.body is None or isinstance(way.body, str) else set(verb.body.__struct_fields__))
+
+
+@pytest.mark.parametrize("verb", [pytest.param(verb, id=name) for name, verb in VERBS.items()])
+def test_the_description_names_no_parameter_that_the_node_fills_in(verb: Verb) -> None:
+    said = DESCRIBED["paths"][verb.path][verb.method.lower()]["description"]
+    asked = {field.name for field in verb.fields}
+    assert not [name for name in signature(verb.function).parameters if f"`{name}`" in said and name not in asked]
+
+
+def test_the_audit_trail_says_all_only_where_no_groups_are_named() -> None:
+    at = {"node": "n1", "service": "chat"}
+    assert VERBS["clear_service"].note(at) == "clear_service n1 chat all"
+    assert VERBS["clear_service"].note({**at, "groups": []}) == "clear_service n1 chat all"
+    assert VERBS["clear_service"].note({**at, "groups": [2]}) == "clear_service n1 chat [2]"
+    assert VERBS["resize_service"].note({**at, "count": 3}) == "resize_service n1 chat None 3"
 
 
 def test_make_proto_has_nothing_to_add() -> None:

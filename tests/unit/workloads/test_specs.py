@@ -309,6 +309,11 @@ def test_what_is_right(make, options, field, value):
             {"argv": "pg_dump shop"},
             "command \"backup\": argv is a str; write a list of words: ['pg_dump', 'shop']",
         ),
+        (
+            command,
+            {"argv": None},
+            'command "backup": argv is None; write the program and its arguments, like ["pg_dump"',
+        ),
         (command, {"argv": []}, 'command "backup": argv is []; write the program and its arguments, like ["pg_dump"'),
         (command, {"argv": [""]}, 'command "backup": the first word of argv is empty; it must be the program'),
         (command, {"argv": ["a", 3]}, 'command "backup": argv has 3; every word must be a str'),

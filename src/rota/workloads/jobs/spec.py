@@ -32,7 +32,10 @@ def read_function(options: Mapping[str, object]) -> JobSpec:
 
 def read_program(options: Mapping[str, object]) -> JobSpec:
     """The job that an app declares by a program."""
-    return _read(Check(COMMAND, options.get("name")), options, PROGRAM, mode=Mode.PROCESS)
+    check = Check(COMMAND, options.get("name"))
+    if options.get("argv") is None:  # left out it would be a function
+        _argv(check, None)
+    return _read(check, options, PROGRAM, mode=Mode.PROCESS)
 
 
 def read_job(fields: Mapping[str, object]) -> JobSpec:
