@@ -152,6 +152,11 @@ def printed(door: Door, folder: Path, *flags: str) -> Answer:
     return rota("runs", "logs", *flags, *shown(door, folder), cwd=folder)
 
 
+def _being_written(node: NodeUnderTest) -> list[Path]:
+    """The files of logs on a node's disk that are not whole."""
+    return list(node.data.rglob("1.part"))
+
+
 @pytest.mark.needs("etcd")
 async def test_on_etcd_a_log_is_read_at_any_node_for_as_long_as_its_own_is_there(
     tmp_path: Path, servers: ServerPool
@@ -180,6 +185,7 @@ async def test_on_etcd_a_log_is_read_at_any_node_for_as_long_as_its_own_is_there
         assert await dispatch(a, "counts/1", "counts") == ""
         with Process([ROTA, "runs", "logs", "counts/1", "-f", *shown(door, tmp_path)], tmp_path / "out") as follower:
             await eventually(lambda: follower.lines()[:2] == ["0000", "0001"])
+            await eventually(lambda: any(part.read_text().startswith("0000\n0001\n") for part in _being_written(a)))
             a.kill()
             await eventually(lambda: not follower.is_running)
             assert follower.exit_code

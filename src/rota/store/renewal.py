@@ -66,6 +66,7 @@ class RenewalThread:
         self._stopping = asyncio.Event()
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._home = asyncio.get_running_loop()
+        self._ended: asyncio.Future[None] = self._home.create_future()
 
     async def start(self) -> None:
         """Wait until its store is open; raises what opening it raised, unless that passes."""
@@ -73,10 +74,23 @@ class RenewalThread:
         await asyncio.shield(self._opened)
 
     async def run(self, work: Callable[[Store], Coroutine[None, None, None]]) -> None:
-        """Do `work` in the thread, to its end; cancelled there if it is cancelled here."""
+        """Do `work` in the thread, to its end; cancelled there if it is cancelled here.
+
+        RuntimeError if the thread ends meanwhile: at this very moment it still takes work, and never begins it.
+        """
         assert self._loop is not None
         assert self._store is not None
-        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(self._store), self._loop))
+        doing = work(self._store)
+        running = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(doing, self._loop))
+        try:
+            await asyncio.wait([running, self._ended], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            running.cancel()
+            if self._ended.done():
+                doing.close()
+        if running.cancelled():
+            raise RuntimeError("the thread that renews the lease has ended")
+        running.result()
 
     async def stop(self) -> None:
         """Close the store and end the thread."""
@@ -91,6 +105,8 @@ class RenewalThread:
             asyncio.run(self._serve())
         except BaseException as error:  # the caller of `start` has to know; later, whoever runs something here
             self._tell(partial(_fail, self._opened, error))
+        finally:
+            self._tell(partial(_succeed, self._ended))
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -122,9 +138,9 @@ class RenewalThread:
             self._home.call_soon_threadsafe(what)
 
 
-def _succeed(opened: "asyncio.Future[None]") -> None:
-    if not opened.done():
-        opened.set_result(None)
+def _succeed(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 def _fail(opened: "asyncio.Future[None]", error: BaseException) -> None:

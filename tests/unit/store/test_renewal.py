@@ -90,6 +90,21 @@ async def test_a_thread_that_has_ended_is_no_quiet_end_of_renewals(tmp_path: Pat
         assert isinstance(keeping.exception(), RuntimeError)
 
 
+async def test_work_that_an_ending_thread_never_begins_is_an_error_and_no_wait(tmp_path: Path) -> None:
+    aside = RenewalThread(url(tmp_path), SYSTEM)
+    await aside.start()
+    loop = aside._loop
+    assert loop is not None
+    posted: list[object] = []
+    loop.call_soon_threadsafe = lambda *what, **how: posted.append(what)  # type: ignore[method-assign,assignment,misc]
+    working = asyncio.create_task(aside.run(lambda _: asyncio.sleep(0)))
+    await eventually(lambda: posted)
+    del loop.call_soon_threadsafe
+    await aside.stop()
+    with pytest.raises(RuntimeError, match="has ended"):
+        await asyncio.wait_for(working, 60)
+
+
 async def test_a_store_that_cannot_be_opened_is_reported(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="does not exist"):
         async with renewal_thread(url(tmp_path / "nowhere"), SYSTEM):
