@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 STOP = 5.0
 """Seconds to wait for the thread to close its store; it ends with the process in any case."""
 
+ENDED = "the thread that renews the lease has ended"
+
 
 @asynccontextmanager
 async def renewal_thread(text: str, clock: Clock) -> AsyncIterator["RenewalThread | None"]:
@@ -81,7 +83,11 @@ class RenewalThread:
         assert self._loop is not None
         assert self._store is not None
         doing = work(self._store)
-        running = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(doing, self._loop))
+        try:
+            running = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(doing, self._loop))
+        except RuntimeError:  # its loop is closed already
+            doing.close()
+            raise RuntimeError(ENDED) from None
         try:
             await asyncio.wait([running, self._ended], return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -89,7 +95,7 @@ class RenewalThread:
             if self._ended.done():
                 doing.close()
         if running.cancelled():
-            raise RuntimeError("the thread that renews the lease has ended")
+            raise RuntimeError(ENDED)
         running.result()
 
     async def stop(self) -> None:

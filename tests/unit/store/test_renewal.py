@@ -105,6 +105,14 @@ async def test_work_that_an_ending_thread_never_begins_is_an_error_and_no_wait(t
         await asyncio.wait_for(working, 60)
 
 
+async def test_work_for_a_thread_that_has_ended_is_an_error(tmp_path: Path) -> None:
+    aside = RenewalThread(url(tmp_path), SYSTEM)
+    await aside.start()
+    await aside.stop()
+    with pytest.raises(RuntimeError, match="has ended"):
+        await aside.run(lambda _: asyncio.sleep(0))
+
+
 async def test_a_store_that_cannot_be_opened_is_reported(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="does not exist"):
         async with renewal_thread(url(tmp_path / "nowhere"), SYSTEM):
