@@ -25,8 +25,8 @@ async def member(store: Store, id: NodeId, session: str = "") -> None:
     await store.commit(Put(keys.node(id), codec.encode(node)), Put(keys.status(id), codec.encode(work)))
 
 
-async def add(store: Store, id: str, cost: int = 1) -> None:
-    record = ResourceRecord(uid=id, kind="room", id=id, created=EPOCH, cost=cost)
+async def add(store: Store, id: str, cost: int = 1, priority: int = 0) -> None:
+    record = ResourceRecord(uid=id, kind="room", id=id, created=EPOCH, cost=cost, priority=priority)
     await store.commit(Put(keys.resource("room", id), codec.encode(record)))
 
 

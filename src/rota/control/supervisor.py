@@ -114,6 +114,8 @@ class Supervisor:
         self._news = asyncio.Event()
         self._news.set()
         self._has_just_evicted = False
+        """Does some node shed tasks, in steps?"""
+
         self._is_due = False
         """Has a tick found something to do?"""
 
@@ -309,7 +311,8 @@ class Supervisor:
         def work() -> tuple[set[str], Plan]:
             dirty.update(view.retried())
             self._note_rests(dirty)
-            better = self._shifts(ramp) if is_due else {}
+            # While a node sheds tasks, balance waits: it would move others in their place.
+            better = self._shifts(ramp) if is_due and not self._has_just_evicted else {}
             first = portion(view, dirty)
             view.dirty |= dirty - first
             return first, plan(view, first, self._how, now, evicted, better, ramp)

@@ -216,7 +216,8 @@ class FleetView:
     def overfull(self) -> set[Key]:
         """Tasks to take now from nodes that have fewer slots than tasks: of low priority and new ones first.
 
-        Not all at once: a tenth of those that are too many, or ten. By their assignments.
+        Tasks that are moving away already come before all others, or more would leave than have to. Not all at once: a
+        tenth of those that are too many, or ten. By their assignments.
         """
         evicted: set[Key] = set()
         for node_id in self.nodes:
@@ -232,9 +233,9 @@ class FleetView:
                 step -= hold.assignment.cost
         return evicted
 
-    def _worth(self, hold: Hold) -> tuple[int, int]:
+    def _worth(self, hold: Hold) -> tuple[bool, int, int]:
         record = self.resources.get(hold.resource)
-        return (record.priority if record else -1, -hold.epoch)
+        return (hold.key not in self.leaving, record.priority if record else -1, -hold.epoch)
 
     def _see(self, key: Key, entry: Entry | None) -> bool:
         """Take in one entry; is it part of the view?"""

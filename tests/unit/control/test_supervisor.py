@@ -32,6 +32,7 @@ from rota.model.resource import (
     Relief,
     ResourceRecord,
     ResourceStatus,
+    SlotsSet,
     Trouble,
     state_of,
 )
@@ -308,6 +309,45 @@ def test_a_node_that_comes_back_again_and_again_gets_no_tasks_for_balance_at_onc
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
         assert got >= 9
+
+    play(story)
+
+
+async def _note_moves(store: Store, node: NodeId, left: list[Key]) -> None:
+    """Note each assignment that is taken from a node."""
+    async with aclosing(store.watch(keys.assignments(node), await store.revision())) as commits:
+        async for commit in commits:
+            left += [change.key for change in commit.changes if change.entry is None]
+
+
+@pytest.mark.parametrize(
+    ("policy", "stay"),
+    [
+        pytest.param("least-loaded", 5, id="its part is all that it has slots for"),
+        pytest.param("weighted", 1, id="its part is 0 of 40, and one more is tolerated"),
+    ],
+)
+def test_a_node_with_fewer_slots_loses_what_is_too_much_and_balance_takes_no_more_than_its_rule(
+    policy: Any, stay: int
+) -> None:
+    async def story(store: Store, node: Nodes) -> None:
+        await declare(store)
+        await member(store, B)
+        await member(store, C)
+        for number in range(40):  # the newest of a node are not those that leave first
+            await add(store, f"{number:02}", priority=int(number >= 30))
+        node("a", lambda term: _lead(term, SupervisorConfig(policy=policy, rebalance=6000, settle=timedelta())))
+        left: list[Key] = []
+        running = [asyncio.create_task(each) for each in (run_tasks(store), _note_moves(store, B, left))]
+        await asyncio.sleep(5)
+        assert (await tasks_on(store, B), await tasks_on(store, C)) == (20, 20)
+        await store.commit(Put(keys.slots(B), codec.encode(SlotsSet(node=B, slots=5, since=EPOCH))))
+        await asyncio.sleep(20)
+        for each in running:
+            each.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        assert (await tasks_on(store, B), await tasks_on(store, C)) == (stay, 40 - stay)
+        assert len(left) == 20 - stay, "a task that leaves does not come back"
 
     play(story)
 

@@ -87,6 +87,18 @@ def test_what_is_stopping_already_frees_its_slot() -> None:
     assert told.view.overfull() == set()
 
 
+def test_what_moves_away_already_leaves_before_others() -> None:
+    told = Told(slots=10)
+    told.assign(*(f"{number}" for number in range(7)))
+    for id in "12":  # not the newest: another order than that in which tasks leave
+        successor = Assignment(kind="room", resource=id, slot=0, exclusive=False, relieves=A)
+        told.see(keys.assignment(NodeId("b"), keys.task("room", id, 0)), successor)
+    told.set(5)
+    assert told.view.overfull() == {"/assign/a/room/1#0", "/assign/a/room/2#0"}
+    told.set(4)
+    assert told.view.overfull() == {"/assign/a/room/1#0", "/assign/a/room/2#0", "/assign/a/room/6#0"}
+
+
 def test_the_view_is_as_new_as_the_last_commit_about_it() -> None:
     told = Told(slots=3)
     changed = told.view.changed
