@@ -73,6 +73,10 @@ def test_seed_89_works_on_though_the_store_was_away_when_nodes_were_to_be_uncord
     assert run_seed(89, "fleet").violations == ()
 
 
+def test_seed_14_may_move_a_task_to_a_node_once_that_has_rested_from_coming_back() -> None:
+    assert run_seed(14, "fleet").violations == ()
+
+
 @pytest.mark.matrix
 @pytest.mark.parametrize("mistake", PLANTED)
 def test_a_planted_mistake_is_found(mistake: str) -> None:

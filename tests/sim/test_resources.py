@@ -6,10 +6,14 @@ import pytest
 
 from rota.kit import virtual
 from rota.kit.instant import Instant
+from rota.model import codec, keys
+from rota.model.ids import LeaseId, NodeId, Revision, SessionId
+from rota.model.node import Node, Role
 from rota.node.pipes import Order
-from rota.sim.resources import GRACE, SimWork
+from rota.sim.resources import GRACE, QUIET, TTL, Resources, SimWork
 from rota.sim.run import run_seed, run_seeds
-from rota.sim.world import Machine, World
+from rota.sim.world import EPOCH, Machine, World
+from rota.store.port import Delete, Put
 
 
 def test_resources_stay_covered_whatever_happens() -> None:
@@ -23,6 +27,35 @@ def test_resources_stay_covered_whatever_happens() -> None:
 def test_exclusive_work_that_trusts_its_lease_for_ever_is_found() -> None:
     found = [violation for seed in range(6) for violation in run_seed(seed, "resources", "deadline").violations]
     assert any("acts on" in violation for violation in found)
+
+
+@pytest.mark.parametrize(
+    ("node", "is_found"),
+    [
+        pytest.param("n1", False, id="the node came back a moment ago, so a leader may have kept tasks from it"),
+        pytest.param("n0", True, id="it never was away"),
+    ],
+)
+def test_a_fleet_at_rest_moves_something_only_once_a_node_has_rested(node: str, is_found: bool) -> None:
+    assert virtual.run(_is_found(NodeId(node))) is is_found
+
+
+async def _is_found(returning: NodeId) -> bool:
+    """Is it found that something was written a while after a node came back, and never again?"""
+    world = World(0)
+    resources = Resources(world, None)
+    for id, session in (("n0", "s0"), ("n1", "s1"), (returning, "s0" if returning == "n0" else "s2")):
+        node = Node(
+            id=NodeId(id), session=SessionId(session), lease=LeaseId("l"), role=Role.BOTH, home=id, host=id, pid=1,
+            since=EPOCH, lease_ttl=TTL, slots=1,
+        )  # fmt: skip
+        resources.check([Put(keys.node(node.id), codec.encode(node))], Revision(1))
+    quiet = asyncio.create_task(resources.stay_quiet("settled"))
+    await asyncio.sleep(QUIET / 2)
+    resources.check([Delete(keys.assignment(NodeId("n0"), "room/1#0"))], Revision(2))
+    await quiet
+    await world.end()
+    return bool(world.violations)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -11,6 +11,10 @@ and some come back at once. Faults rage, then stop. What must hold:
   under its epoch, nothing else runs, and then nothing is written any more.
 - A change of leader moves nothing.
 
+A node that came back again and again gets nothing for the sake of balance for a while (`decide.flapping`), and a new
+leader does not know of that. So the last two need hold only once the rests of all nodes are over; until then, what is
+written has the scenario look again.
+
 `broken="deadline"` lets exclusive work go on for ever; the scenario must find it.
 """
 
@@ -20,12 +24,13 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import timedelta
 
+from rota.decide.flapping import Returns, returned
 from rota.model import codec, keys
 from rota.model.assignment import Assignment
 from rota.model.config import SupervisorConfig
 from rota.model.errors import Conflict, Unavailable, Unknown
-from rota.model.ids import Instant, Key, NodeId, Revision
-from rota.model.node import NodeStatus, Role
+from rota.model.ids import Instant, Key, NodeId, Revision, SessionId
+from rota.model.node import Node, NodeStatus, Role
 from rota.model.resource import Cordon, KindRecord, ResourceRecord, ResourceStatus
 from rota.node.assignments import follow_assignments
 from rota.node.pipes import Order
@@ -159,7 +164,7 @@ class SimWork:
 class Resources:
     """One run of the scenario."""
 
-    RULED = (keys.LEADER, keys.ASSIGNMENTS)
+    RULED = (keys.LEADER, keys.ASSIGNMENTS, keys.NODES)
     """What its rules are about: below which keys."""
 
     def __init__(
@@ -168,6 +173,10 @@ class Resources:
         """`names`: resources of a kind at most; `pace`: by how much longer it takes from one thing to the next."""
         self._world, self._broken, self._names, self._slots, self._pace = world, broken, names, slots, pace
         self._work: dict[Process, SimWork] = {}
+        self._sessions: dict[NodeId, SessionId] = {}
+        self._returns: dict[NodeId, Returns] = {}
+        """How often each node came back: at least as often as a leader saw it."""
+
         self.terms = 0
         self.writes = 0
 
@@ -201,7 +210,7 @@ class Resources:
         """Everything is covered soon, and then nothing moves, whoever leads."""
         await asyncio.sleep(RECOVERY)
         self._check_settled("after the faults")
-        await self._stay_quiet("settled")
+        await self.stay_quiet("settled")
         await self._change_leader()
 
     # What runs on each machine
@@ -280,6 +289,7 @@ class Resources:
     def check(self, writes: Iterable[Write], revision: Revision) -> None:
         """The rules, at each accepted commit."""
         self.terms += any(isinstance(write, Put) and write.key == keys.LEADER for write in writes)
+        self._note_returns(writes)
         if not any(write.key.startswith(keys.ASSIGNMENTS) for write in writes):
             return
         self.writes += 1
@@ -291,6 +301,18 @@ class Resources:
         if over := [node for node, count in used.items() if count > self._slots]:
             self._world.violate(f"{over[0]} has more tasks than slots")
         self._check_exclusive()
+
+    def _note_returns(self, writes: Iterable[Write]) -> None:
+        for write in writes:
+            if isinstance(write, Put) and write.key.startswith(keys.NODES):
+                node = codec.decode(Node, write.value)
+                if self._sessions.setdefault(node.id, node.session) != node.session:
+                    self._sessions[node.id] = node.session
+                    self._returns[node.id] = returned(self._returns.get(node.id), Instant(self._world.time))
+
+    def _may_rest(self) -> bool:
+        """May a leader keep tasks from a node that came back? It saw that later than we, but by `RECOVERY` at most."""
+        return any(self._world.time < each.rests_until + RECOVERY for each in self._returns.values())
 
     async def watch(self) -> None:
         """Look who acts, for ever."""
@@ -354,24 +376,32 @@ class Resources:
             elif told != does:
                 self._world.violate(f"{when}: {key[1]} on {key[0]} is assigned under {told} and runs under {does}")
 
-    async def _stay_quiet(self, when: str) -> None:
-        before = self.writes
-        await asyncio.sleep(QUIET)
-        if self.writes != before:
-            self._world.violate(f"{when}: {self.writes - before} commits of assignments in a fleet at rest")
+    async def stay_quiet(self, when: str) -> None:
+        """Nothing is written for a while, once no node may rest from having come back."""
+        while True:
+            before, may_rest = self.writes, self._may_rest()
+            await asyncio.sleep(QUIET)
+            if self.writes == before:
+                return
+            if not may_rest:
+                self._world.violate(f"{when}: {self.writes - before} commits of assignments in a fleet at rest")
+                return
 
     async def _change_leader(self) -> None:
         """Take the leader's key away: somebody leads again, and nothing moves."""
-        before = self._placed()
-        terms = self.terms
-        store = SimStore(self._world.network, "client", self._world.store_clock)
-        with suppress(Conflict, Unavailable, Unknown):
-            await store.commit(Delete(keys.LEADER))
-        await self._stay_quiet("after a change of leader")
-        if self.terms == terms:
-            self._world.violate("nobody led after the leader's key was taken")
-        if self._placed() != before:
-            self._world.violate("a change of leader moved something")
+        while True:
+            before, terms, may_rest = self._placed(), self.terms, self._may_rest()
+            store = SimStore(self._world.network, "client", self._world.store_clock)
+            with suppress(Conflict, Unavailable, Unknown):
+                await store.commit(Delete(keys.LEADER))
+            await self.stay_quiet("after a change of leader")
+            if self.terms == terms:
+                self._world.violate("nobody led after the leader's key was taken")
+            if self._placed() == before:
+                return
+            if not may_rest:
+                self._world.violate("a change of leader moved something")
+                return
 
 
 class InSession:
