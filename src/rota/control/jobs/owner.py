@@ -10,7 +10,7 @@ work is only written when it lasts longer than a second: a short one costs its n
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from rota.control.jobs.ahead import Ahead
@@ -89,6 +89,10 @@ class Owner:
         self._given_up: set[tuple[str, Revision]] = set()
         """Runs and epochs that this node gives back, or tried to: nobody may begin them here by being told."""
 
+        self._over: set[tuple[str, Revision]] = set()
+        """Those whose ends are in the store, and which the view still shows as ours: a start that is repeated begins
+        nothing."""
+
     @property
     def free(self) -> int:
         """How many more attempts would begin at once; none while too many ends are to be written."""
@@ -102,7 +106,7 @@ class Owner:
     def begin(self, told: Sequence[RunOrder]) -> list[str]:
         """Begin attempts that are bound to this session, now or soon: for each why it is refused, or nothing."""
         reasons = [self._objection(order) for order in told]
-        fresh = [order for order, why in zip(told, reasons, strict=True) if not why and not self._attempt(order)]
+        fresh = [order for order, why in zip(told, reasons, strict=True) if not why and not self._is_known(order)]
         refused = dict(zip((order.run for order in fresh), self._start(fresh), strict=True))
         now = self._clock.monotonic()
         for order in fresh:
@@ -120,6 +124,10 @@ class Owner:
         """The attempt that this session took on for a start, if it did."""
         mine = self._mine.get(told.run)
         return mine if mine is not None and mine.order.epoch == told.epoch else None
+
+    def _is_known(self, told: RunOrder) -> bool:
+        """Did this session take the attempt on, or end it already?"""
+        return self._attempt(told) is not None or (told.run, told.epoch) in self._over
 
     def _objection(self, order: RunOrder) -> str:
         live, is_seen = self._view.live.get(order.run), self._view.revision >= order.epoch
@@ -163,7 +171,7 @@ class Owner:
     async def _look_after(self) -> None:
         while True:
             await asyncio.sleep(self.tick)
-            self._forget_given()
+            self._given_up, self._over = self._still_ours(self._given_up), self._still_ours(self._over)
             await self._take_untold()
             self._stop_what_should()
             await self._give_back()
@@ -216,11 +224,11 @@ class Owner:
         is_ours = mine is not None and mine.order.epoch == live.epoch
         return not is_ours and may(live.run, RunEvent.GIVEN_BACK)
 
-    def _forget_given(self) -> None:
-        """Forget what was given back, once that is seen."""
-        self._given_up = {
+    def _still_ours(self, known: Iterable[tuple[str, Revision]]) -> set[tuple[str, Revision]]:
+        """Those of these runs that the view shows as ours, or not yet; of the others nobody can tell us any more."""
+        return {
             (id, epoch)
-            for id, epoch in self._given_up
+            for id, epoch in known
             if self._view.revision < epoch or is_at(self._view.live.get(id), self._node, self._session, epoch)
         }
 
@@ -262,6 +270,7 @@ class Owner:
     def _forget(self, ended: Ended) -> None:
         """The end of an attempt is in the store."""
         if (mine := self._attempt(ended.order)) is not None:
+            self._over.add((ended.order.run, Revision(ended.order.epoch)))
             if mine.may(AttemptEvent.ENDED):  # it came before this session listened
                 mine.step(AttemptEvent.ENDED)
             mine.step(AttemptEvent.WRITTEN)

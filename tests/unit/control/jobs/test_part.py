@@ -325,6 +325,28 @@ def test_an_answer_that_gets_lost_costs_nothing() -> None:
     play(story)
 
 
+def test_a_start_that_is_repeated_after_its_attempt_begins_nothing() -> None:
+    async def story(fleet: Fleet) -> None:
+        fleet.start("b", executors=0)
+        a = fleet.start("a", took=1)
+        await fleet.put(name="hand")
+        await asyncio.sleep(1)
+        view, late = a.part.view, list[Any]()
+        fold, view.fold = view.fold, lambda *news: late.append(news)
+        await verbs.run_now(fleet.store, "hand", "me")
+        await asyncio.sleep(4)
+        (order,) = a.runs.began
+        assert [run.state for run in await fleet.runs()] == [RunState.SUCCEEDED]
+        assert view.revision < order.epoch, "the node has not seen that the run was bound to it"
+        assert a.part.owner.begin([order]) == [""], "the answer is the same as before"
+        for news in late:
+            fold(*news)
+        assert a.part.owner.begin([order]) == ["it is not bound to this node any more"]
+        assert len(a.runs.began) == 1
+
+    play(story)
+
+
 def test_a_node_finds_what_nobody_told_it_of() -> None:
     async def story(fleet: Fleet) -> None:
         a, b = fleet.start("a", took=0.5), fleet.start("b", took=0.5)
