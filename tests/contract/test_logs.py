@@ -13,6 +13,7 @@ import pytest
 
 from rota.model.errors import Denied, Invalid, Unavailable
 from rota.store import Store, open_store
+from rota.store.logs.folder import FolderLogs
 from rota.store.logs.open import folder_of, open_logs
 from rota.store.logs.port import CHUNK, LogChunk, Logs
 from rota.store.sql.log import LogStore
@@ -229,3 +230,13 @@ async def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     async with open_store("memory://no-folder") as store:
         with pytest.raises(Denied, match="choose another folder"):
             open_logs(None, "memory://no-folder", store, tmp_path / "file" / "logs")
+
+
+@pytest.mark.parametrize("size", [3, 200])
+async def test_a_folder_says_what_never_came(tmp_path: Path, size: int) -> None:
+    logs = FolderLogs(tmp_path)
+    await logs.append([chunk(0, b"one\n")])
+    await logs.append([chunk(4 + size, b"three\n", is_last=True)])
+    found = await whole(logs)
+    said = b"\n[rota: %d bytes are missing here]\n" % size
+    assert (found[:4], found[4 : 4 + size].strip(), found[4 + size :]) == (b"one\n", said[:size].strip(), b"three\n")

@@ -7,6 +7,7 @@ are over, within a bound for all of them, and the oldest are given up beyond tha
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TypeAlias
@@ -84,7 +85,9 @@ class RunLogs:
         if kept is None:
             return
         async with self._writing:
-            for chunks in _in_portions(self._unwritten()):
+            portions = deque(_in_portions(self._unwritten()))
+            while portions:
+                chunks = portions.popleft()
                 try:
                     await kept.append(chunks)
                 except (Unavailable, Unknown) as error:
@@ -92,7 +95,10 @@ class RunLogs:
                     self._give_up_surplus()
                     return
                 except RotaError as error:
-                    log.error("logs given up", extra={"chunks": len(chunks), "why": str(error)})
+                    if len(chunks) > 1:  # one that cannot be kept takes its company with it: each alone, then
+                        portions.extendleft([chunk] for chunk in reversed(chunks))
+                        continue
+                    log.error("log given up", extra={"run": chunks[0].run, "why": str(error)})
                 self._forget(chunks)
 
     def has(self, attempt: AttemptId) -> bool:

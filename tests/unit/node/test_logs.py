@@ -99,6 +99,27 @@ async def test_an_outage_loses_nothing(tmp_path: Path) -> None:
     keeping.cancel()
 
 
+async def test_a_log_that_cannot_be_kept_costs_no_other_log_anything(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    logs, shelf = RunLogs(10**6), Shelf(tmp_path)
+    keeping = asyncio.create_task(logs.keep(shelf))
+    await asyncio.sleep(0)
+    bad = ("x" * 500, 1)
+    for key in (KEY, bad):
+        logs.take(key, b"one\n")
+    await logs.write_down()
+    logs.take(KEY, b"two\n")
+    for key in (KEY, bad):
+        logs.close(key)
+    await logs.write_down()
+    assert await kept(shelf) == b"one\ntwo\n"
+    assert await shelf.is_whole(*KEY)
+    given_up = [record for record in caplog.records if record.message == "log given up"]
+    assert {record.run for record in given_up} == {bad[0]}  # type: ignore[attr-defined]
+    keeping.cancel()
+
+
 async def test_a_long_outage_gives_up_the_oldest_logs_that_are_over_and_keeps_the_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
+from io import SEEK_END
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote, unquote
@@ -90,6 +91,9 @@ class FolderLogs:
                     with open(place / NAME, "w", opener=private) as name:
                         name.write(chunk.run)
             with open(part, "r+b" if part.exists() and not is_first else "w+b", opener=private) as file:
+                end = file.seek(0, SEEK_END)
+                if end < chunk.offset:  # what was to come before it was given up
+                    file.write(rules.filler(chunk.offset - end))
                 file.seek(chunk.offset)
                 file.write(chunk.data)
             if is_first:  # what another run of that id has left here, which was deleted elsewhere

@@ -9,6 +9,11 @@ LONGEST_RUN = 400
 """Bytes of a run's name."""
 
 
+def filler(size: int) -> bytes:
+    """What stands in a log in the place of bytes that never came."""
+    return f"\n[rota: {size} bytes are missing here]\n".encode()[:size].rjust(size)
+
+
 def check(chunks: Sequence[LogChunk]) -> None:
     """Invalid unless all of these can be kept."""
     for chunk in chunks:
