@@ -58,7 +58,7 @@ from rota.decide.jobs import due as dues
 from rota.decide.jobs.preview import preview
 from rota.kit.aside import in_thread
 from rota.model import codec, keys
-from rota.model.errors import Conflict, Invalid, NotFound
+from rota.model.errors import Conflict, Invalid, NotFound, Unavailable
 from rota.model.ids import Key, NodeId, Revision
 from rota.model.job import JobCursor, JobRecord, Origin, Outcome, RunRecord, RunState, job_of
 from rota.model.link import AttemptId, LogPiece
@@ -84,6 +84,9 @@ POLL = 0.5
 
 LINGER = 3.0
 """Seconds for which the last output of an attempt that is over is waited for."""
+
+AWAY = 30.0
+"""Seconds for which the node that has a log may be out of reach while it is followed."""
 
 LIVING = "living:"
 """How a token begins that goes on among the runs that are not over; no job's name has a colon."""
@@ -397,11 +400,21 @@ async def follow_log(
     offset: Offset = 0,
     log_at: LogAt | None = None,
 ) -> AsyncGenerator[LogPart, None]:
-    """What an attempt of a run puts out, from an offset on, until it ends."""
-    quiet = 0
+    """What an attempt of a run puts out, from an offset on, until it ends.
+
+    Once there was an answer, it goes on where it was if the node that has the log is out of reach for a while.
+    """
+    quiet, clock = 0, asyncio.get_running_loop().time
+    answered = float("-inf")
     while True:
-        part = await read_log(store, logs, run, attempt=attempt, offset=offset, log_at=log_at)
-        attempt, offset = part.attempt, part.next
+        try:
+            part = await read_log(store, logs, run, attempt=attempt, offset=offset, log_at=log_at)
+        except Unavailable:
+            if clock() - answered > AWAY:
+                raise
+            await asyncio.sleep(POLL)
+            continue
+        attempt, offset, answered = part.attempt, part.next, clock()
         if part.data:
             quiet = 0
             yield part

@@ -57,6 +57,9 @@ LOOK = 0.3
 LINGER = 3.0
 """Seconds that the last output of a run that is over may take to arrive."""
 
+AWAY = 30.0
+"""Seconds for which output that is followed may be out of reach."""
+
 FAMILIES: dict[int, type[RotaError]] = {
     400: Invalid, 401: Denied, 403: Denied, 404: NotFound, 405: Invalid, 408: Unavailable, 409: Conflict, 413: Invalid,
     415: Invalid, 421: Invalid, 422: Invalid, 429: Unavailable, 503: Unavailable, 504: Unknown,
@@ -242,17 +245,24 @@ class DoorFleet:
 
     async def _follow_log(self, run: str, attempt: int | None = None, offset: int = 0) -> AsyncGenerator[LogPart, None]:
         """By asking again and again: as events the bytes would have to be text."""
-        quiet = 0.0
+        quiet, answered = 0.0, float("-inf")
         while True:
-            part = await self._read_log(run, attempt, offset)
-            attempt, offset = part.attempt, part.next
+            try:
+                part = await self._read_log(run, attempt, offset)
+                is_plain = part.data or part.is_whole
+                view = None if is_plain else cast(RunView, await self._ask("get_run", {"run": run}, RunView))
+            except Unavailable:
+                if SYSTEM.monotonic() - answered > AWAY:
+                    raise
+                await asyncio.sleep(LOOK)
+                continue
+            attempt, offset, answered = part.attempt, part.next, SYSTEM.monotonic()
             if part.data:
                 quiet = 0.0
                 yield part
                 continue
-            if part.is_whole:
+            if view is None:
                 return
-            view = cast(RunView, await self._ask("get_run", {"run": run}, RunView))
             if view.is_over or attempt != view.attempt:
                 quiet += LOOK
                 if quiet > LINGER:

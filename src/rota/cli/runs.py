@@ -231,6 +231,8 @@ async def _show_log(open: Fleet, out: "_Output", run: str, follow: bool, attempt
             if not part.data:
                 _say_if_elsewhere(open, offset)
                 return
+    if attempt is None:  # the newest one now: when it has ended, there may be another
+        attempt = (await open.do(operations.read_log, open.logs, run)).attempt
     end = 0
     async with aclosing(open.each(operations.follow_log, open.logs, run, attempt=attempt)) as parts:
         async for part in parts:

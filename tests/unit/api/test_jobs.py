@@ -517,7 +517,9 @@ async def test_the_end_of_a_log_is_known_without_its_node(store: Store, logs: Lo
     assert not (await job_operations.read_log(store, logs, run, log_at=elsewhere)).is_whole
 
 
-async def test_who_follows_hears_when_the_node_goes(store: Store, logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_follows_hears_when_the_node_stays_away(
+    store: Store, logs: Logs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(job_operations, "POLL", 0.01)
     await add(store)
     run, elsewhere = (await job_operations.run_job(store, "backup", by="me")).id, Elsewhere()
@@ -527,6 +529,14 @@ async def test_who_follows_hears_when_the_node_goes(store: Store, logs: Logs, mo
         assert (await anext(parts)).data == b"one\n"
         elsewhere.logs["n1", 1] += b"two\n"
         assert (await anext(parts)).data == b"two\n"
+        kept = elsewhere.logs.pop(("n1", 1))
+        coming = asyncio.ensure_future(anext(parts))
+        await asyncio.sleep(0.1)
+        assert not coming.done(), "a node that is away may come back"
+        elsewhere.logs["n1", 1] = kept + b"three\n"
+        part = await coming
+        assert (part.offset, part.data) == (8, b"three\n")
+        monkeypatch.setattr(job_operations, "AWAY", 0.05)
         elsewhere.logs.clear()
         with pytest.raises(Unavailable, match="kept at node n1"):
             await anext(parts)

@@ -6,8 +6,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from rota.api.job_operations import get_job, run_job
+from rota.api.job_operations import follow_log, get_job, run_job
 from rota.api.operations import list_nodes
+from rota.cli import remote
 from rota.cli.remote import DoorFleet, _query, way_of
 from rota.cli.targets import Server
 from rota.model.errors import Conflict, Denied, Invalid, NotFound, RotaError, Unavailable, Unknown
@@ -24,12 +25,13 @@ def test_what_is_not_given_is_not_asked() -> None:
 
 
 @asynccontextmanager
-async def answering(answer: bytes) -> AsyncIterator[DoorFleet]:
-    """A server that answers every request so, and hangs up; nothing: it hangs up at once."""
+async def answering(*answers: bytes) -> AsyncIterator[DoorFleet]:
+    """A server that answers requests so, the last all others, and hangs up; nothing: it hangs up at once."""
+    coming = iter(answers)
 
     async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(answer)
+        writer.write(next(coming, answers[-1]))
         writer.close()
 
     server = await asyncio.start_server(reply, "127.0.0.1", 0)
@@ -41,8 +43,9 @@ async def answering(answer: bytes) -> AsyncIterator[DoorFleet]:
         await stop_listening(server)
 
 
-def said(status: int, body: str) -> bytes:
-    return f"HTTP/1.1 {status} X\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n{body}".encode()
+def said(status: int, body: str, *headers: str) -> bytes:
+    lines = "".join(f"{header}\r\n" for header in (f"content-length: {len(body)}", "connection: close", *headers))
+    return f"HTTP/1.1 {status} X\r\n{lines}\r\n{body}".encode()
 
 
 @pytest.mark.parametrize(
@@ -81,3 +84,23 @@ async def test_nobody_there_is_unavailable() -> None:
     async with DoorFleet(Server(f"http://127.0.0.1:{port}", "rota_token")) as fleet:
         with pytest.raises(Unavailable, match="is a node running there"):
             await fleet.do(list_nodes)
+
+
+async def test_output_is_followed_past_a_moment_without_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "LOOK", 0.01)
+    away = said(503, '{"error": "its node is away"}')
+    one, two, end = (
+        said(200, text, "rota-attempt: 1", f"rota-next: {at}", *more)
+        for text, at, more in (("one", 3, ()), ("two", 6, ()), ("", 6, ("rota-whole: true",)))
+    )
+    async with answering(one, away, away, two, away, end) as fleet:
+        assert [part.data async for part in fleet.each(follow_log, fleet.logs, "job/1")] == [b"one", b"two"]
+    async with answering(away) as fleet:
+        with pytest.raises(Unavailable, match="its node is away"):
+            await anext(fleet.each(follow_log, fleet.logs, "job/1"))
+    monkeypatch.setattr(remote, "AWAY", 0.05)
+    async with answering(one, away) as fleet:
+        parts = fleet.each(follow_log, fleet.logs, "job/1")
+        assert (await anext(parts)).data == b"one"
+        with pytest.raises(Unavailable, match="its node is away"):
+            await anext(parts)

@@ -1,13 +1,16 @@
 """`rota runs ls`: how far it looks for runs in a state, and from when on."""
 
 import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from rota.api import job_operations
+from rota.api.job_schema import LogPart
 from rota.cli import runs
 from rota.model.job import RunState
 from rota.store import open_store
@@ -65,3 +68,34 @@ def test_a_since_that_is_neither_says_how_to_write_one(tmp_path: Path) -> None:
     refused = CliRunner().invoke(runs.command, given)
     assert refused.exit_code == 2
     assert '"yesterday" is neither a duration nor a time; write how long ago, like 30m, 2h or 7d' in refused.output
+
+
+class Retried:
+    """A fleet with a run whose first attempt is followed; when that has ended, a second is at work."""
+
+    logs: Any = None
+
+    def __init__(self) -> None:
+        self.attempt = 1
+
+    async def do(self, operation: object, *_: object, attempt: int | None = None, offset: int = 0) -> LogPart:
+        assert operation is job_operations.read_log
+        number = attempt or self.attempt
+        return LogPart(run="r", attempt=number, offset=offset, data=b"", next=offset, is_whole=number < self.attempt)
+
+    async def each(self, operation: object, *_: object, **__: object) -> AsyncGenerator[LogPart, None]:
+        assert operation is job_operations.follow_log
+        self.attempt = 2
+        yield LogPart(run="r", attempt=1, offset=0, data=b"first\n", next=6, is_whole=False)
+
+
+def test_the_end_of_what_was_followed_is_that_of_the_same_attempt(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def on_fleet(_: object, show: Callable[[Any], Awaitable[None]], **__: object) -> None:
+        asyncio.run(show(Retried()))
+
+    monkeypatch.setattr(runs, "on_fleet", on_fleet)
+    runs.command.main(["logs", "r", "-f", "--store", "memory://none"], standalone_mode=False)
+    told = capfd.readouterr()
+    assert (told.out, told.err) == ("first\n", "")
