@@ -63,9 +63,11 @@ OURS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def needs(access: Access, *, heavy: bool = False) -> Callable[[F], F]:
-    """Declares an operation that is no verb."""
+    """Declares an operation that is no verb; TypeError if there is one of its name."""
 
     def declare(function: F) -> F:
+        if function.__name__ in OPERATIONS:
+            raise TypeError(f"there are two operations {function.__name__}; give {function.__module__}'s another name")
         OPERATIONS[function.__name__] = access
         if heavy:
             HEAVY.add(function.__name__)
@@ -284,8 +286,9 @@ def verb(method: str, path: str, access: Access, *, heavy: bool = False, **how: 
 
     def declare(function: F) -> F:
         name = function.__name__
+        needs(access, heavy=heavy)(function)
         VERBS[name] = Verb(name=name, function=function, method=method, path=path, **how)
-        return needs(access, heavy=heavy)(function)
+        return function
 
     return declare
 

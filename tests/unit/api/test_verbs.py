@@ -14,8 +14,9 @@ from rota.api import openapi, resources, transcode, verb_grpc
 from rota.api.bodies import ReasonBody
 from rota.api.job_schema import RunView
 from rota.api.parameters import RunId, Wait
-from rota.api.verbs import VERBS, Verb, Where
+from rota.api.verbs import OPERATIONS, VERBS, Verb, Where, needs, verb
 from rota.cli.remote import way_of
+from rota.decide.access import Access
 from rota.kit.record import replace
 from rota.store.port import Store
 from scripts import contract
@@ -180,3 +181,16 @@ def test_make_proto_adds_a_method_with_its_messages_and_a_field(monkeypatch: pyt
         "  google.protobuf.Timestamp at = 3;",
         "  string more_json = 4;",
     ]
+
+
+def test_a_second_operation_of_a_name_is_refused_where_it_is_declared() -> None:
+    before, access = VERBS["get_run"], OPERATIONS["get_run"]
+
+    async def get_run(store: Store, run: RunId) -> RunView:
+        raise AssertionError
+
+    with pytest.raises(TypeError, match="there are two operations get_run"):
+        verb("GET", "/v1/other", Access.ADMIN)(get_run)
+    with pytest.raises(TypeError, match="there are two operations get_run"):
+        needs(Access.ADMIN)(get_run)
+    assert (VERBS["get_run"], OPERATIONS["get_run"]) == (before, access)
