@@ -13,6 +13,9 @@ from starlette.responses import Response
 from rota.model.problems import PROBLEMS
 
 MEDIA_TYPE = "application/problem+json"
+LONGEST, ENDING = 2000, 400
+"""Characters of a sentence, and how many of its last ones stay if it is longer."""
+
 NEAR = 0.7
 """How alike a path must be to one that exists to be suggested, from 0 to 1."""
 
@@ -20,6 +23,8 @@ NEAR = 0.7
 def content(code: str, sentence: str) -> dict[str, object]:
     """The body of a refusal."""
     problem = PROBLEMS[code]
+    if len(sentence) > LONGEST:  # with a value in it as long as the body was; what to do about it is at the end
+        sentence = f"{sentence[: LONGEST - ENDING - 1]}…{sentence[-ENDING:]}"
     return {
         "type": problem.type,
         "title": problem.title,

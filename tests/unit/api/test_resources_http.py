@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from rota.api import calls, operations
+from rota.api import calls, operations, problems
 from rota.model.errors import NotFound
 from rota.model.ids import NodeId
 from rota.store import Store, open_store
@@ -166,6 +166,31 @@ async def test_a_refusal_shows_only_the_beginning_of_a_long_value(ask: Caller, p
     said = await ask.refused(422, "POST", path, content)
     assert said.startswith(f"{field} is ['xxx")
     assert len(said) < 200
+
+
+LONG = "x" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "content", "begins", "ends"),
+    [
+        ("POST", "/v1/streams/s/scale", {"tasks": LONG}, 'stream "s": tasks is xxx', "or null for as declared"),
+        ("POST", "/v1/streams/s/reset", {"backfill": LONG}, 'stream "s": backfill is xxx', "true or false"),
+        ("PATCH", "/v1/nodes/a/labels", {"labels": {"zone": [LONG]}}, 'node "a": label zone is [', "to take it away"),
+        ("PATCH", "/v1/nodes/a/labels", {"labels": {LONG: "b"}}, 'labels: "xxx', "at most 63"),
+        ("PUT", "/v1/jobs/a", {"argv": ["x"], "cron": LONG}, 'job "a": cron "xxx', "or six with seconds first"),
+        ("PUT", "/v1/jobs/a", {"argv": LONG}, 'job "a": argv is a str; write a list of words: [', "xxx']"),
+    ],
+)
+async def test_a_refusal_of_any_value_has_its_beginning_and_says_what_to_do(
+    ask: Caller, method: str, path: str, content: object, begins: str, ends: str
+) -> None:
+    answer = await ask(method, path, content)
+    assert (answer.status, answer.json["detail"]) == (422, answer.json["error"])
+    said = answer.json["detail"]
+    assert said.startswith(begins)
+    assert said.endswith(ends)
+    assert len(said) == problems.LONGEST
 
 
 async def test_a_stale_version_is_refused_with_the_present_one(ask: Caller) -> None:
