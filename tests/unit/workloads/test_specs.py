@@ -403,8 +403,10 @@ def test_a_stream_that_fills_a_gap_reads_its_ranges_and_takes_what_is_late():
         ({"name": "a", "cwd": "/"}, 'job "a": outside of apps a job runs a program, so give argv, like ["pg_dump"'),
         ({"name": "a", "argv": ["b"], "retry": 3}, 'job "a": there is no field "retry"; did you mean "retries"?'),
         ({"name": "a", "argv": ["b"], "process": True}, 'job "a": there is no field "process"; there are name, cron, '),
-        ({"name": "a", "argv": "b c"}, "command \"a\": argv is a str; write a list of words: ['b', 'c']"),
-        ({"name": "a", "argv": ["b"], "every": "1"}, 'command "a": every: "1" is not a duration; write a number and'),
+        ({"name": "a", "argv": "b c"}, "job \"a\": argv is a str; write a list of words: ['b', 'c']"),
+        ({"name": "a", "argv": ["b"], "every": "1"}, 'job "a": every: "1" is not a duration; write a number and'),
+        ({"name": "a b", "argv": ["b"]}, 'job "a b": use letters, digits, ".", "_" and "-" in a name, at most 63, '),
+        ({"name": "<a>", "argv": ["b"]}, 'job "<a>": use letters, digits, ".", "_" and "-" in a name, at most 63, '),
     ],
 )
 def test_a_job_of_a_file_or_a_caller_is_refused_in_the_same_words(fields, says):

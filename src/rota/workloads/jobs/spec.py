@@ -30,9 +30,9 @@ def read_function(options: Mapping[str, object]) -> JobSpec:
     return _read(Check(KIND, options.get("name")), options, FUNCTION)
 
 
-def read_program(options: Mapping[str, object]) -> JobSpec:
-    """The job that an app declares by a program."""
-    check = Check(COMMAND, options.get("name"))
+def read_program(options: Mapping[str, object], kind: str = COMMAND) -> JobSpec:
+    """The job that an app declares by a program; messages call it a `kind`."""
+    check = Check(kind, options.get("name"))
     if options.get("argv") is None:  # left out it would be a function
         _argv(check, None)
     return _read(check, options, PROGRAM, mode=Mode.PROCESS)
@@ -54,7 +54,7 @@ def read_job(fields: Mapping[str, object]) -> JobSpec:
             check.fail(f'there is no field "{name}"{guess}', code="unknown_field")
     if "argv" not in given:
         check.fail('outside of apps a job runs a program, so give argv, like ["pg_dump", "shop"]')
-    return read_program(given)
+    return read_program(given, KIND)
 
 
 def _read(check: Check, options: Mapping[str, object], among: Sequence[Option], **derived: object) -> JobSpec:
