@@ -9,6 +9,7 @@ import itertools
 import os
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -67,7 +68,7 @@ class Numbered(Protocol):
 Answer = TypeVar("Answer", bound=Numbered)
 
 
-class ChildProcess(Generic[Answer]):
+class ChildProcess(ABC, Generic[Answer]):
     """The agent's hold on one process. It is alive until it is killed or its channel closes."""
 
     def __init__(self, name: str, start: Callable[[int], tuple[kernel.Handle, int]]) -> None:
@@ -112,13 +113,13 @@ class ChildProcess(Generic[Answer]):
         self.handle.kill()
         self._lost()
 
+    @abstractmethod
     def _hear(self, message: Any) -> None:
         """The process sent a message."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _ended(self) -> None:
         """The process is gone; called once, when the channel and the lifeline are closed."""
-        raise NotImplementedError
 
     def _answered(self, answer: Answer) -> None:
         """Give an answer to the caller that waits for it; nothing if there is none any more."""

@@ -69,6 +69,14 @@ def question(number: int) -> AskTallies:
     return AskTallies(number, "room", None)
 
 
+def test_a_process_says_what_it_does_with_messages_and_with_its_end(sleeper: Sleeper) -> None:
+    class Unheard(ChildProcess[RelayTold]):
+        def _ended(self) -> None: ...
+
+    with pytest.raises(TypeError, match="_hear"):
+        Unheard("it", sleeper.start)  # type: ignore[abstract]
+
+
 async def test_an_answer_goes_to_the_question_of_its_number(sleeper: Sleeper) -> None:
     child = Asked("it", sleeper.start)
     first, second = (asyncio.create_task(child.ask(question)) for _ in range(2))
