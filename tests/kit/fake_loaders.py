@@ -19,7 +19,10 @@ from rota.node.crew_runner import CrewRunner
 from rota.node.crew_watch import CrewWatch
 from rota.node.generations import Generations
 from rota.node.loaders import Listener, LoadError, Target
-from rota.node.pipes import Brief, Loaded, Order, Pipe, Registered
+from rota.node.pipes.brief import Brief, Order
+from rota.node.pipes.channel import Pipe
+from rota.node.pipes.loader import Loaded
+from rota.node.pipes.worker import Registered
 from rota.node.posts import Post
 from rota.node.reload import Reloads
 from rota.node.stacks import Stacks

@@ -6,7 +6,7 @@ import pytest
 
 from rota.kit import virtual
 from rota.kit.instant import Instant
-from rota.node.pipes import Order
+from rota.node.pipes.brief import Order
 from rota.sim.resources import GRACE, SimWork
 from rota.sim.run import run_seed, run_seeds
 from rota.sim.world import Machine, World

@@ -22,24 +22,11 @@ from rota.node.deadline import LOOK, Leash
 from rota.node.emitting import Aside, Emitter
 from rota.node.guard import Guard
 from rota.node.offers import offer_of, silence_of
-from rota.node.pipes import (
-    Beat,
-    Brief,
-    Channel,
-    Deadline,
-    EmitTo,
-    Finish,
-    LineLost,
-    Message,
-    Order,
-    Pipe,
-    Registered,
-    Save,
-    StopTask,
-    TaskEnded,
-    TaskStarted,
-    Unsent,
-)
+from rota.node.pipes.brief import Brief, Deadline, Order
+from rota.node.pipes.channel import Channel, Message, Pipe
+from rota.node.pipes.emitting import EmitTo, LineLost, Unsent
+from rota.node.pipes.resource_worker import Save, StopTask, TaskEnded, TaskStarted
+from rota.node.pipes.worker import Beat, Finish, Registered
 from rota.node.reports import Reports
 from rota.sdk.app import App
 from rota.workloads.context import Stopping

@@ -27,7 +27,10 @@ from rota.kit.faults import described, sendable
 from rota.model.errors import Invalid
 from rota.node import kernel
 from rota.node.output import ORDERS, OUTPUT, Answer, encode, shortened
-from rota.node.pipes import Attempt, Brief, Listed, Pipe, Registered
+from rota.node.pipes.brief import Attempt, Brief
+from rota.node.pipes.channel import Pipe
+from rota.node.pipes.source_query import Listed
+from rota.node.pipes.worker import Registered
 from rota.sdk.app import App
 from rota.workloads.jobs.run import Halt, run_attempt
 from rota.workloads.resources.listing import collect

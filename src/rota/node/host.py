@@ -10,22 +10,11 @@ from rota.kit.clock import SYSTEM
 from rota.node.emitting import Emitter
 from rota.node.guard import Guard
 from rota.node.offers import offer_of, silence_of
-from rota.node.pipes import (
-    Beat,
-    Brief,
-    Channel,
-    EmitTo,
-    Finish,
-    LineLost,
-    Order,
-    Registered,
-    Save,
-    StartTask,
-    StopTask,
-    TaskEnded,
-    TaskStarted,
-    Unsent,
-)
+from rota.node.pipes.brief import Brief, Order
+from rota.node.pipes.channel import Channel
+from rota.node.pipes.emitting import EmitTo, LineLost, Unsent
+from rota.node.pipes.resource_worker import Save, StartTask, StopTask, TaskEnded, TaskStarted
+from rota.node.pipes.worker import Beat, Finish, Registered
 from rota.node.reports import Reports
 from rota.node.tee import about, work_of
 from rota.sdk.app import App

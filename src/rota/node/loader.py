@@ -35,19 +35,9 @@ from rota.model.errors import RotaError
 from rota.node import enclosure, kept, kernel, streaming, worker
 from rota.node.confine import Commands, Confinement, become_command, confine, confine_attempt
 from rota.node.output import LIFELINE, PAGE
-from rota.node.pipes import (
-    AskSources,
-    Brief,
-    Fork,
-    Forked,
-    ForkRefused,
-    Leave,
-    Loaded,
-    LoadFailed,
-    Pipe,
-    Reaped,
-    SourcesAre,
-)
+from rota.node.pipes.brief import Brief
+from rota.node.pipes.channel import Pipe
+from rota.node.pipes.loader import AskSources, Fork, Forked, ForkRefused, Leave, Loaded, LoadFailed, Reaped, SourcesAre
 from rota.node.warden import Warden
 from rota.sdk.app import App
 from rota.sdk.load import load

@@ -13,7 +13,7 @@ from rota.decide.crew import Pool
 from rota.kit.record import replace
 from rota.model.config import RuntimeConfig
 from rota.model.stream import KIND
-from rota.node.pipes import Order
+from rota.node.pipes.brief import Order
 from rota.workloads.services.routing import ByWorker
 from rota.workloads.services.spec import ServiceSpec
 from rota.workloads.summary import AppSummary

@@ -13,7 +13,9 @@ from typing import NoReturn
 from rota.kit.faults import sendable
 from rota.node.guard import Guard
 from rota.node.output import OUTPUT
-from rota.node.pipes import Attempt, Brief, Pipe, StartFailed
+from rota.node.pipes.brief import Attempt, Brief
+from rota.node.pipes.channel import Pipe
+from rota.node.pipes.worker import StartFailed
 
 NOT_FOUND = 127
 """The exit code by which shells say that a program cannot be run."""

@@ -36,7 +36,8 @@ from rota.node.lending import Lending
 from rota.node.loaders import Target
 from rota.node.logs import RunLogs
 from rota.node.open_attempts import OpenAttempts
-from rota.node.pipes import Deadline, Loaded, Order
+from rota.node.pipes.brief import Deadline, Order
+from rota.node.pipes.loader import Loaded
 from rota.node.posts import Post
 from rota.node.relay.hold import RelayHold, RelayPlace
 from rota.node.reload import Reloads

@@ -24,7 +24,9 @@ from typing import Any
 
 from rota.model.errors import Invalid
 from rota.node.guard import Guard
-from rota.node.pipes import Beat, Brief, Channel, Finish, Pipe, Registered
+from rota.node.pipes.brief import Brief
+from rota.node.pipes.channel import Channel, Pipe
+from rota.node.pipes.worker import Beat, Finish, Registered
 from rota.node.posts import ROUTER_GROUP
 from rota.node.proxy.intake import receive
 from rota.sdk.app import App

@@ -36,21 +36,11 @@ from rota.model.stream import SkipRecord, origin
 from rota.node.calls import Calls
 from rota.node.guard import Guard
 from rota.node.letters import Letters
-from rota.node.pipes import (
-    AskStore,
-    Beat,
-    Brief,
-    Channel,
-    Finish,
-    Order,
-    Registered,
-    StopTask,
-    StoreSaid,
-    TaskEnded,
-    TaskSilent,
-    TaskStarted,
-    stream_of,
-)
+from rota.node.pipes.brief import Brief, Order
+from rota.node.pipes.channel import Channel
+from rota.node.pipes.resource_worker import StopTask, TaskEnded, TaskSilent, TaskStarted
+from rota.node.pipes.stream import AskStore, StoreSaid, stream_of
+from rota.node.pipes.worker import Beat, Finish, Registered
 from rota.sdk.app import App
 from rota.sdk.declared import Stream
 from rota.sources.open import open_source

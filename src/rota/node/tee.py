@@ -18,7 +18,8 @@ from typing import Any, NamedTuple, TextIO, cast
 
 from rota.kit.clock import SYSTEM, Clock
 from rota.model.stream import KIND
-from rota.node.pipes import Order, stream_of
+from rota.node.pipes.brief import Order
+from rota.node.pipes.stream import stream_of
 from rota.node.printed import LONGEST, Printed, resource_lines, stream_lines, written
 
 UNFINISHED = 100

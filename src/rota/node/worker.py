@@ -24,7 +24,9 @@ from rota.node.executor import be_executor, be_run
 from rota.node.guard import Guard, Page
 from rota.node.host import be_host
 from rota.node.output import PAGE
-from rota.node.pipes import Brief, Pipe, StartFailed
+from rota.node.pipes.brief import Brief
+from rota.node.pipes.channel import Pipe
+from rota.node.pipes.worker import StartFailed
 from rota.node.printed import WORKER_LINES, Printed, service_lines
 from rota.node.program import become_program
 from rota.node.service import be_service_worker

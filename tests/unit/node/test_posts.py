@@ -2,7 +2,7 @@
 
 from rota import App, Batch
 from rota.model.config import RuntimeConfig
-from rota.node.pipes import Order
+from rota.node.pipes.brief import Order
 from rota.node.posts import canaries, posts
 from rota.workloads.summary import AppSummary
 

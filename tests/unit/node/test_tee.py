@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.node.pipes import Order
+from rota.node.pipes.brief import Order
 from rota.node.printed import Printed
 from rota.node.tee import About, Keeper, Tee, about, install, work_of
 
