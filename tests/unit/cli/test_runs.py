@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from rota.api import job_operations
+from rota.api import run_listing
 from rota.cli import runs
 from rota.model.job import RunState
 from rota.store import open_store
@@ -18,7 +18,7 @@ def test_a_list_by_state_looks_at_so_many_runs_and_says_where_to_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url = f"sqlite:///{tmp_path / 'rota.db'}"
-    monkeypatch.setattr(job_operations, "MOST_LOOKED_AT", 2)
+    monkeypatch.setattr(run_listing, "MOST_LOOKED_AT", 2)
     monkeypatch.setattr(runs, "LOOKED", 6)
 
     async def fill() -> str:
