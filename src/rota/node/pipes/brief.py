@@ -6,6 +6,13 @@ import msgspec
 
 from rota.node.pipes.channel import Message
 
+OUTPUT, PAGE, ORDERS, LIFELINE = 0, 1, 2, 2
+"""The descriptors that a worker of runs gets: where to write, the page with the deadline, and where orders come from if
+it is an executor; if it is there for one attempt, the lifeline that all of these share."""
+
+MARK = 16
+"""Bytes of a mark."""
+
 
 class Order(msgspec.Struct, frozen=True):
     """A resource task that a worker should run."""
