@@ -26,10 +26,10 @@ from rota.model.errors import Invalid
 from rota.node.pipes.brief import Brief
 from rota.node.pipes.channel import Channel, Pipe
 from rota.node.pipes.worker import Beat, Finish, Registered
-from rota.node.posts import ROUTER_GROUP
 from rota.node.printed import service_lines
 from rota.node.proxy.intake import receive
 from rota.node.roles import Setup
+from rota.node.service_posts import ROUTER_GROUP
 from rota.node.tee import About
 from rota.sdk.app import App
 from rota.sdk.service import Service

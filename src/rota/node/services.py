@@ -40,8 +40,9 @@ from rota.node.pipes.proxy import (
 )
 from rota.node.pipes.shared_sockets import Place
 from rota.node.pipes.worker import Finish
-from rota.node.posts import ROUTER_GROUP, Post, group_pool
+from rota.node.posts import Post
 from rota.node.proxies import Proxies, Proxy
+from rota.node.service_posts import ROUTER_GROUP, group_pool
 from rota.node.shared_sockets import NotYet, SocketBorrower
 from rota.node.tables import table
 from rota.node.workers import Worker

@@ -3,7 +3,8 @@
 from rota import App, Batch
 from rota.model.config import RuntimeConfig
 from rota.node.pipes.brief import Order
-from rota.node.posts import canaries, posts
+from rota.node.posts import canaries
+from rota.node.wanted import posts
 from rota.workloads.summary import AppSummary
 
 
