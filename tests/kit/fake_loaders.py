@@ -13,14 +13,17 @@ import pytest
 from rota.decide.restart import RestartPolicy
 from rota.kit.clock import SYSTEM
 from rota.model.config import RuntimeConfig
-from rota.node import generations, posts
+from rota.node import generations, wanted
 from rota.node.crew import Crew
 from rota.node.crew_runner import CrewRunner
 from rota.node.crew_watch import CrewWatch
 from rota.node.generations import Generations
 from rota.node.loaders import Listener, LoadError, Target
-from rota.node.pipes import Brief, Loaded, Order, Pipe, Registered
-from rota.node.posts import Post
+from rota.node.pipes.brief import Brief, Order
+from rota.node.pipes.channel import Pipe
+from rota.node.pipes.loader import Loaded
+from rota.node.pipes.worker import Registered
+from rota.node.posts import Post, canaries
 from rota.node.reload import Reloads
 from rota.node.stacks import Stacks
 from rota.sdk.app import App
@@ -163,10 +166,10 @@ class FakeNode:
         self.generations.able()[self.generations.current].kill()
 
     def _wanted(self) -> Mapping[str, Post]:
-        return posts.posts(self._app.summary(), self.orders, 0, self._config)
+        return wanted.posts(self._app.summary(), self.orders, 0, self._config)
 
     def _canaries(self, _: Loaded, number: int) -> dict[str, Post]:
-        return posts.canaries(self._wanted(), number, self._config)
+        return canaries(self._wanted(), number, self._config)
 
     def _tell(self, kind: str, subject: str, **fields: Any) -> None:
         self.told.append((kind, subject))

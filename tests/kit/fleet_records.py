@@ -3,10 +3,8 @@
 from datetime import timedelta
 from typing import Any
 
-from rota.api import (
-    operations,
-)
-from rota.api.schema import ResourceView
+from rota.api import resource_operations
+from rota.api.resource_schema import ResourceView
 from rota.model import codec, keys
 from rota.model.assignment import Assignment
 from rota.model.ids import LeaseId, NodeId, SessionId
@@ -88,7 +86,9 @@ async def settle(store: Store, view: ResourceView, *nodes: str, replicas: int = 
 
 async def create(store: Store, id: str = "1", **more: Any) -> ResourceView:
     key, wait = more.pop("key", None), more.pop("wait", None)
-    return await operations.create_resource(store, CLOCK, {"kind": "room", "id": id, **more}, key=key, wait=wait)
+    return await resource_operations.create_resource(
+        store, CLOCK, {"kind": "room", "id": id, **more}, key=key, wait=wait
+    )
 
 
 SPEC = {

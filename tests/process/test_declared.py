@@ -4,7 +4,7 @@ import os
 import signal
 from pathlib import Path
 
-from rota.api import operations
+from rota.api import event_operations, resource_operations
 from rota.model import codec, keys
 from rota.model.resource import PlacingRecord
 from rota.store import Store, open_store
@@ -25,7 +25,7 @@ CHANGED = "[node]\nslots = 7\n[supervisor]\npolicy = 'random'\n"
 
 async def placed(store: Store) -> dict[str, int]:
     """Declared resources that are covered, and their priorities."""
-    page = await operations.list_resources(store)
+    page = await resource_operations.list_resources(store)
     return {view.id: view.priority for view in page.resources if view.origin == "config" and not view.is_pending}
 
 
@@ -59,7 +59,7 @@ async def _are_placed_by(store: Store, policy: str) -> bool:
 
 async def _events(store: Store, kind: str) -> list[str]:
     """The subjects of all events of a kind."""
-    return [event.subject for event in (await operations.read_events(store, kinds=[kind])).events]
+    return [event.subject for event in (await event_operations.read_events(store, kinds=[kind])).events]
 
 
 def test_a_bad_table_stops_the_start_and_is_named(tmp_path: Path) -> None:

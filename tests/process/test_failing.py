@@ -5,7 +5,7 @@ import os
 import signal
 from pathlib import Path
 
-from rota.api import operations
+from rota.api import resource_operations
 from rota.api.overview import Concern, overview
 from rota.store import Store, open_store
 from tests.kit.cli import rota
@@ -52,14 +52,14 @@ async def test_a_task_that_fails_again_and_again_is_a_concern_until_its_code_is_
 
 
 async def _is_added(store: Store, id: str) -> bool:
-    if not any(kind.name == "room" for kind in await operations.list_kinds(store)):
+    if not any(kind.name == "room" for kind in await resource_operations.list_kinds(store)):
         return False
-    await operations.create_resource(store, CLOCK, {"kind": "room", "id": id})
+    await resource_operations.create_resource(store, CLOCK, {"kind": "room", "id": id})
     return True
 
 
 async def _is_state(store: Store, id: str, state: str) -> bool:
-    return (await operations.get_resource(store, "room", id)).state == state
+    return (await resource_operations.get_resource(store, "room", id)).state == state
 
 
 async def _concern(store: Store) -> Concern | None:

@@ -9,7 +9,7 @@ from rota.kit.instant import Instant
 from rota.model import codec, keys
 from rota.model.ids import LeaseId, NodeId, Revision, SessionId
 from rota.model.node import Node, Role
-from rota.node.pipes import Order
+from rota.node.pipes.brief import Order
 from rota.sim.resources import GRACE, QUIET, TTL, Resources, SimWork
 from rota.sim.run import run_seed, run_seeds
 from rota.sim.world import EPOCH, Machine, World

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.api.operations import create_resource
+from rota.api.resource_operations import create_resource
 from rota.api.watching import What, watch_events, watch_resources
 from rota.cli.remote import DoorFleet
 from rota.cli.targets import Server

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from rota.api import operations
-from rota.api.schema import ResourceView
+from rota.api import node_operations, resource_operations
+from rota.api.resource_schema import ResourceView
 from rota.model.errors import NotFound
 from rota.store import Store, open_store
 from tests.kit.cli import ROTA, rota
@@ -48,7 +48,7 @@ def refused(url: str, *arguments: object) -> tuple[int, str]:
 
 
 async def made(store: Store, id: str, **fields: Any) -> ResourceView:
-    return await operations.create_resource(store, CLOCK, {"kind": "room", "id": id, **fields})
+    return await resource_operations.create_resource(store, CLOCK, {"kind": "room", "id": id, **fields})
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,9 @@ async def made(store: Store, id: str, **fields: Any) -> ResourceView:
 async def test_adding_waits_for_the_leader(url: str, nodes: tuple[str, ...], status: dict[str, Any], said: str) -> None:
     adding = asyncio.create_task(asyncio.to_thread(call, url, "resources", "add", "room", "1", "--timeout", "30s"))
     async with open_store(url) as store:
-        view = await eventually(lambda: operations.get_resource(store, "room", "1"), within=30, despite=(NotFound,))
+        view = await eventually(
+            lambda: resource_operations.get_resource(store, "room", "1"), within=30, despite=(NotFound,)
+        )
         await settle(store, view, *nodes, **status)
         answer = await adding
     assert (answer.code, answer.err) == (0, "")
@@ -141,7 +143,7 @@ async def test_tables_for_people(url: str) -> None:
         await made(store, "3")
         await assign(store, "n1", "2", cost=4)
         await join(store, "n2")
-        await operations.cordon_node(store, CLOCK, "n2", "disk")
+        await node_operations.cordon_node(store, CLOCK, "n2", "disk")
     lines = call(url, "resources", "ls").out.splitlines()
     assert [line.split() for line in lines] == [
         ["RESOURCE", "STATE", "TASKS", "RUNNING", "PRIORITY", "NODES", "WHY"],
@@ -206,7 +208,7 @@ async def test_watching_prints_a_line_for_each_change(url: str, tmp_path: Path) 
         async with open_store(url) as store:
             view = await made(store, "1")
             await settle(store, view, "n1")
-            await operations.delete_resource(store, "room", "1")
+            await resource_operations.delete_resource(store, "room", "1")
         await eventually(lambda: len(watching.lines()) == 4, within=30)
         os.kill(watching.pid, signal.SIGINT)
         await eventually(lambda: not watching.is_running, within=30)

@@ -11,9 +11,9 @@ from datetime import timedelta
 
 import msgspec
 
-from rota.api import operations
+from rota.api import resource_operations
 from rota.api.bodies import NameBody, Nothing
-from rota.api.schema import ResourceView
+from rota.api.resource_schema import ResourceView
 from rota.api.verbs import PATIENCE, verb
 from rota.decide.access import Access
 from rota.kit import durations
@@ -46,10 +46,10 @@ async def add_resource(store: Store, clock: Clock, name: object = None, *, patie
     """Add a resource by its name, and return the node that has it."""
     fields = {"kind": await _kind(store), "id": _name(name)}
     try:
-        view = await operations.create_resource(store, clock, fields, wait=patience)
+        view = await resource_operations.create_resource(store, clock, fields, wait=patience)
     except Conflict:
-        view = await operations.get_resource(store, fields["kind"], fields["id"])
-        view = await operations.await_placement(store, view, patience)
+        view = await resource_operations.get_resource(store, fields["kind"], fields["id"])
+        view = await resource_operations.await_placement(store, view, patience)
     return _node(view, patience)
 
 
@@ -66,13 +66,13 @@ async def remove_resource(store: Store, name: object = None) -> None:
     """Delete a resource by its name."""
     kind, id = await _kind(store), _name(name)
     try:
-        await operations.delete_resource(store, kind, id)
+        await resource_operations.delete_resource(store, kind, id)
     except NotFound:
         raise NotFound(f"no such task: there is no resource {kind}/{id}", code="resource_not_found") from None
 
 
 async def _kind(store: Store) -> str:
-    kinds = [kind.name for kind in await operations.list_kinds(store)]
+    kinds = [kind.name for kind in await resource_operations.list_kinds(store)]
     if not kinds:
         raise NoWorkerNodes("no worker nodes: no node has declared a kind of resources yet; start one with an app")
     if len(kinds) > 1 and KIND not in kinds:

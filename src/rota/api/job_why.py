@@ -10,12 +10,12 @@ from datetime import datetime
 
 import msgspec
 
-from rota.api.job_operations import no_job, run_record
+from rota.api.job_reading import no_job, run_record
 from rota.api.job_schema import RunPage, RunView
-from rota.api.operations import list_nodes, scan_all
+from rota.api.node_operations import list_nodes
 from rota.api.parameters import JobName, RunId
-from rota.api.schema import Why
 from rota.api.verbs import adds_to, verb
+from rota.api.why_schema import Why
 from rota.control.jobs.members import PREFIXES, Members
 from rota.control.jobs.view import JobsView
 from rota.decide.access import Access
@@ -32,6 +32,7 @@ from rota.model.peers import Standing
 from rota.store.follow import News
 from rota.store.port import Change, Entry, Store
 from rota.store.records import understood
+from rota.store.scanning import scan_all
 
 LOOKED = 10_000
 """Runs that are not over and that one question reads."""

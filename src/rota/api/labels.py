@@ -11,7 +11,8 @@ from types import MappingProxyType
 import msgspec
 
 from rota.api.bodies import LabelsBody
-from rota.api.operations import TRIES, no_node
+from rota.api.limits import TRIES
+from rota.api.node_reading import no_node
 from rota.api.parameters import NodeName
 from rota.api.verbs import verb
 from rota.decide.access import Access

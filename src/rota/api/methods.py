@@ -9,7 +9,7 @@ import msgspec
 from google.protobuf.message import Message
 
 from rota.api.behind import Behind
-from rota.api.operations import check_wait
+from rota.api.limits import check_wait
 from rota.api.watches import Watches
 from rota.decide.access import Access, Admitted
 from rota.kit.clock import Clock

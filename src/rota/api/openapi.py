@@ -22,9 +22,10 @@ from rota.api import (
     bodies,
     hooks,
     job_schema,
+    node_schema,
     parameters,
     problems,
-    schema,
+    resource_schema,
     session,
     stream_schema,
     tokens,
@@ -39,10 +40,10 @@ from rota.model import hook, job, node, resource, stream, token
 from rota.model.problems import PROBLEMS
 
 _SAME: Mapping[type, tuple[type, ...]] = {
-    schema.ResourceView: (resource.ResourceRecord,),
+    resource_schema.ResourceView: (resource.ResourceRecord,),
     resource.WantedResource: (resource.ResourceRecord,),
-    schema.KindView: (resource.KindRecord,),
-    schema.NodeView: (node.Node,),
+    resource_schema.KindView: (resource.KindRecord,),
+    node_schema.NodeView: (node.Node,),
     job_schema.RunView: (job.RunRecord, job.Outcome),
     job_schema.JobView: (job.JobRecord, job.JobSpec),
     hooks.HookView: (hook.Hook,),

@@ -10,9 +10,9 @@ from datetime import datetime
 
 import msgspec
 
-from rota.api.operations import list_nodes, scan_all
+from rota.api.node_operations import list_nodes
+from rota.api.node_schema import NodeView
 from rota.api.relays import RelayList, list_relays
-from rota.api.schema import NodeView
 from rota.api.verbs import needs, verb
 from rota.decide.access import Access
 from rota.decide.reach import faults
@@ -28,6 +28,7 @@ from rota.model.stream import KIND as STREAM
 from rota.model.stream import StreamState, StreamStatus
 from rota.store.port import Store
 from rota.store.records import understood
+from rota.store.scanning import scan_all
 
 SHOWN = 50
 """Concerns that are told one by one; there may be thousands."""

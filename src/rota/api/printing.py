@@ -12,9 +12,11 @@ from typing import Any
 
 import msgspec
 
-from rota.api.operations import get_resource, list_nodes, no_node
+from rota.api.node_operations import list_nodes
+from rota.api.node_reading import no_node
+from rota.api.node_schema import NodeView
 from rota.api.parameters import BehindPlace, BehindPlaces, KindName, NodeName, OnNodes, ResourceId, Tail
-from rota.api.schema import NodeView
+from rota.api.resource_operations import get_resource
 from rota.api.steer import Steer, Verb
 from rota.api.stream_operations import get_stream
 from rota.api.verbs import verb

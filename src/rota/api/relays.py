@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from rota.api.operations import get_resource
 from rota.api.parameters import KindName, OfNode, ResourceId
+from rota.api.resource_operations import get_resource
 from rota.api.verbs import verb
 from rota.decide.access import Access
 from rota.model import codec, keys

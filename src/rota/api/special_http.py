@@ -5,7 +5,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from rota.api import calls, operations, printing, pulse, syncing, watching
+from rota.api import calls, limits, printing, pulse, syncing, watching
 from rota.api.calls import Call
 from rota.api.job_schema import LogPart
 from rota.api.sse import Told
@@ -75,6 +75,6 @@ def _newest(given: Mapping[str, Any]) -> dict[str, Any]:
 @answers("sync_source")
 async def _sync(call: Call, given: Mapping[str, Any]) -> Response:
     """A caller over HTTP waits no longer than for anything else."""
-    operations.check_wait(given.get("wait"))
-    asked = {**given, "wait": given.get("wait") or operations.LONGEST_WAIT}
+    limits.check_wait(given.get("wait"))
+    asked = {**given, "wait": given.get("wait") or limits.LONGEST_WAIT}
     return calls.json(syncing.Synced(listing=await syncing.sync_source(call.store, **asked)))

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from rota.api.bodies import ClearBody, ResizeBody
-from rota.api.operations import list_nodes
+from rota.api.node_operations import list_nodes
 from rota.api.parameters import NodeName, ServiceName
 from rota.api.steer import Steer, Verb
 from rota.api.verbs import verb

@@ -12,9 +12,8 @@ from datetime import timedelta
 from typing import Any
 
 from rota.api.bodies import HandOffBody, ResetBody, ResetOffsetsBody, ScaleBody
-from rota.api.operations import MAX_PAGE, PAGE, check_limit, check_wait
+from rota.api.limits import MAX_PAGE, PAGE, check_limit, check_wait
 from rota.api.parameters import Limit, Prefix, StreamName, Token, Wait, WithPast
-from rota.api.schema import Why
 from rota.api.stream_schema import (
     PartitionLag,
     PublishedPage,
@@ -35,6 +34,7 @@ from rota.api.stream_schema import (
     versions,
 )
 from rota.api.verbs import needs, verb
+from rota.api.why_schema import Why
 from rota.control.streams import verbs
 from rota.decide.access import Access
 from rota.decide.streams.why import held

@@ -7,8 +7,8 @@ from datetime import timedelta
 import msgspec
 
 from rota.api.bodies import SyncBody
-from rota.api.operations import list_kinds
 from rota.api.parameters import KindName, Wait
+from rota.api.resource_operations import list_kinds
 from rota.api.verbs import verb
 from rota.decide.access import Access
 from rota.decide.listing import TIMEOUT

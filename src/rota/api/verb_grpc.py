@@ -16,8 +16,8 @@ from google.protobuf.descriptor import Descriptor, MethodDescriptor
 from google.protobuf.message import Message
 
 from rota.api import transcode
+from rota.api.limits import PAGE
 from rota.api.methods import Call, Method, Stream
-from rota.api.operations import PAGE
 from rota.api.refusals import LARGEST
 from rota.api.transcode import LEFT_OUT
 from rota.api.verbs import VERBS, Asked, Sort, Verb, Where, by_rpc

@@ -17,9 +17,10 @@ from random import random
 
 import msgspec
 
-from rota.api.operations import read_events, scan_all, status_of, view_of
+from rota.api.event_operations import read_events
 from rota.api.parameters import After, KindsOfEvents, LimitOfEvents, OfKind, OfNode, Prefix
-from rota.api.schema import ResourceView
+from rota.api.resource_reading import status_of, view_of
+from rota.api.resource_schema import ResourceView
 from rota.api.verbs import verb
 from rota.decide.access import Access
 from rota.kit.backoff import delays
@@ -33,6 +34,7 @@ from rota.store import events
 from rota.store.follow import RETRY
 from rota.store.port import Change, Commit, Store
 from rota.store.records import understood
+from rota.store.scanning import scan_all
 
 BOTH: Key = "/resource"
 """How the keys of records and of statuses begin; no others do."""

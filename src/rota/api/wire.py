@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 from rota.api import steering
 from rota.api.hooks import joined
 from rota.api.pb import api_pb2, jobs_pb2, services_pb2
-from rota.api.schema import CHANGEABLE
+from rota.api.resource_schema import CHANGEABLE
 from rota.api.transcode import ELSEWHERE, ODD, encode, fields_of, from_json, given
 from rota.api.verb_grpc import READ, WRITE
 from rota.model.errors import Invalid

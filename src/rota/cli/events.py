@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 import click
 
-from rota.api.operations import MAX_EVENTS, read_events
+from rota.api.event_operations import MAX_EVENTS, read_events
 from rota.api.watching import watch_events
 from rota.cli import names, options, tables
 from rota.cli.fleet import Fleet, on_fleet

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import msgspec
 
-from rota.api import job_operations as operations
+from rota.api import job_operations, run_operations
 from rota.api.job_schema import DueTime, JobView
 from rota.cli import flags, names, options, tables
 from rota.cli.fleet import ask, ask_and_show, every, on_fleet
@@ -42,7 +42,7 @@ def ls(prefix: str, fleet: Target) -> None:
 
     Example: rota jobs ls
     """
-    found = on_fleet(fleet, lambda open: every(open, "job", operations.list_jobs, prefix=prefix))
+    found = on_fleet(fleet, lambda open: every(open, "job", job_operations.list_jobs, prefix=prefix))
     headings = "JOB", "SCHEDULE", "NEXT", "LIVE", "LAST", "FROM"
     tables.listed(found, headings, _row, "no such jobs; declare one in an app, or: rota jobs add")
 
@@ -56,7 +56,7 @@ def get(job: str, fleet: Target) -> None:
 
     Example: rota jobs get report -o json
     """
-    _tell(ask(fleet, operations.get_job, job))
+    _tell(ask(fleet, job_operations.get_job, job))
 
 
 @command.command()
@@ -76,7 +76,7 @@ def add(job: str, words: tuple[str, ...], version: int | None, fleet: Target, **
     Example: rota jobs add backup --cron "0 3 * * *" --tz Asia/Shanghai -- pg_dump -Fc shop
     """
     fields = {"name": job, "argv": list(words), **flags.given(ADDED, given)}
-    view = ask(fleet, operations.put_job, fields, by=me(), version=version)
+    view = ask(fleet, job_operations.put_job, fields, by=me(), version=version)
     _tell(view)
 
 
@@ -89,7 +89,7 @@ def rm(job: str, fleet: Target) -> None:
 
     Example: rota jobs rm backup
     """
-    ask(fleet, operations.delete_job, job, by=me())
+    ask(fleet, job_operations.delete_job, job, by=me())
     tables.answer(tables.deleted(job))
     tables.say(f"deleted {job}")
 
@@ -100,7 +100,7 @@ def rm(job: str, fleet: Target) -> None:
 @options.output(Shape.OBJECT)
 def enable(job: str, fleet: Target) -> None:
     """Enable a job's schedule again, from now on."""
-    _tell(ask(fleet, operations.enable_job, job, by=me()))
+    _tell(ask(fleet, job_operations.enable_job, job, by=me()))
 
 
 @command.command()
@@ -109,7 +109,7 @@ def enable(job: str, fleet: Target) -> None:
 @options.output(Shape.OBJECT)
 def disable(job: str, fleet: Target) -> None:
     """Disable a job's schedule; it can still be started by hand."""
-    _tell(ask(fleet, operations.disable_job, job, by=me()))
+    _tell(ask(fleet, job_operations.disable_job, job, by=me()))
 
 
 @command.command()
@@ -128,7 +128,7 @@ def run(job: str, payload: str | None, no_wait: bool, timeout: timedelta, fleet:
     """
     given = _payload(payload)
     wait = None if no_wait else timeout
-    view = ask(fleet, operations.run_job, job, by=me(), payload=given, wait=wait)
+    view = ask(fleet, run_operations.run_job, job, by=me(), payload=given, wait=wait)
     tables.answer(view)
     tables.say(run_line(view))
     finished(view, wait)
@@ -146,7 +146,7 @@ def preview(job: str, count: int, after: str | None, fleet: Target) -> None:
     Example: rota jobs preview report --count 20
     """
     start = None if after is None else moment("--after", after)
-    found = ask(fleet, operations.preview_job, job, count=count, after=start)
+    found = ask(fleet, job_operations.preview_job, job, count=count, after=start)
     tables.listed(found, ("DUE (UTC)", "LOCAL", ""), _due, "the clock does not say when it is due")
 
 
@@ -165,10 +165,10 @@ def backfill(job: str, first: str, last: str, is_preview: bool, force: bool, fle
     """
     start, end = moment("FIRST", first), moment("LAST", last)
     if is_preview:
-        runs = ask(fleet, operations.preview_backfill, job, start, end, is_forced=force)
+        runs = ask(fleet, job_operations.preview_backfill, job, start, end, is_forced=force)
     else:
         runs = ask_and_show(
-            fleet, f"backfilling {job}", operations.backfill_job, job, start, end, by=me(), is_forced=force
+            fleet, f"backfilling {job}", job_operations.backfill_job, job, start, end, by=me(), is_forced=force
         )
     tables.answer(runs)
     for run_id in runs:

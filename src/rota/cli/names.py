@@ -82,26 +82,26 @@ async def _jobs(fleet: "Fleet", incomplete: str) -> Iterable[str]:
 
 
 async def _nodes(fleet: "Fleet", incomplete: str) -> Iterable[str]:
-    from rota.api.operations import list_nodes  # noqa: PLC0415
+    from rota.api.node_operations import list_nodes  # noqa: PLC0415
 
     return [node.id for node in (await fleet.do(list_nodes)).nodes]
 
 
 async def _kinds(fleet: "Fleet", incomplete: str) -> Iterable[str]:
-    from rota.api.operations import list_nodes  # noqa: PLC0415
+    from rota.api.node_operations import list_nodes  # noqa: PLC0415
 
     return [kind for node in (await fleet.do(list_nodes)).nodes for kind in node.kinds]
 
 
 async def _runs(fleet: "Fleet", incomplete: str) -> Iterable[str]:
-    from rota.api.job_operations import list_runs  # noqa: PLC0415
+    from rota.api.run_operations import list_runs  # noqa: PLC0415
 
     job, slash, _ = incomplete.partition("/")
     return [run.id for run in (await fleet.do(list_runs, job=job if slash else None, limit=MOST)).runs]
 
 
 async def _resources(fleet: "Fleet", incomplete: str) -> Iterable[str]:
-    from rota.api.operations import list_resources  # noqa: PLC0415
+    from rota.api.resource_operations import list_resources  # noqa: PLC0415
     from rota.model.stream import KIND as STREAM  # noqa: PLC0415
 
     kind, slash, id = incomplete.partition("/")

@@ -9,9 +9,9 @@ from datetime import timedelta
 import click
 import msgspec
 
-from rota.api import operations
+from rota.api import limits, node_operations, resource_operations
 from rota.api.labels import label_node
-from rota.api.schema import NodeView
+from rota.api.node_schema import NodeView
 from rota.cli import names, options, tables
 from rota.cli.fleet import Fleet, ask, on_fleet
 from rota.cli.options import Shape
@@ -61,7 +61,7 @@ def ls(fleet: Target) -> None:
 
     Example: rota nodes --store sqlite:///rota.db
     """
-    found = ask(fleet, operations.list_nodes).nodes
+    found = ask(fleet, node_operations.list_nodes).nodes
     tables.listed(found, HEADINGS, _row, "no nodes; start one with: rota node --store …")
 
 
@@ -73,7 +73,7 @@ def idlest(fleet: Target) -> None:
 
     Example: rota nodes idlest
     """
-    found = ask(fleet, operations.idlest_node)
+    found = ask(fleet, node_operations.idlest_node)
     tables.answer(found)
     tables.say(f"{found.node} has load {found.score:.2f} and {found.executors_free} free executors")
 
@@ -88,7 +88,7 @@ def cordon(node: str, why: str, fleet: Target) -> None:
 
     Example: rota nodes cordon n1 --why 'disk is full'
     """
-    done = ask(fleet, operations.cordon_node, SYSTEM, node, why)
+    done = ask(fleet, node_operations.cordon_node, SYSTEM, node, why)
     tables.answer(done)
     tables.say(f"node {node} is cordoned since {done.since:%Y-%m-%d %H:%M:%S} UTC")
 
@@ -102,7 +102,7 @@ def uncordon(node: str, fleet: Target) -> None:
 
     Example: rota nodes uncordon n1
     """
-    had_one = ask(fleet, operations.uncordon_node, node)
+    had_one = ask(fleet, node_operations.uncordon_node, node)
     tables.answer({"node": node, "was_cordoned": had_one})
     tables.say(f"node {node} is not cordoned any more" if had_one else f"node {node} was not cordoned")
 
@@ -128,7 +128,7 @@ def drain(node: str, deadline: timedelta | None, why: str, no_wait: bool, fleet:
 async def _drain(fleet: Fleet, node: str, deadline: timedelta | None, why: str, no_wait: bool) -> None:
     # Without a deadline of ours there may be one of an earlier drain.
     before = _Before() if no_wait else await _Before.of(fleet, node)
-    begun = await fleet.do(operations.drain_node, node, why=why, deadline=deadline)
+    begun = await fleet.do(node_operations.drain_node, node, why=why, deadline=deadline)
     if no_wait:
         tables.answer(begun)
         tables.say(f"node {node} is drained; it had {begun.tasks} tasks")
@@ -148,7 +148,7 @@ class _Before(msgspec.Struct, frozen=True):
 
     @classmethod
     async def of(cls, fleet: Fleet, node: str) -> "_Before":
-        tasks = frozenset(await fleet.do(operations.list_tasks, node))
+        tasks = frozenset(await fleet.do(node_operations.list_tasks, node))
         wanted = {_resource(task) for task in tasks}
         return cls(tasks, {name: each.assigned for name, each in (await _statuses(fleet)).items() if name in wanted})
 
@@ -168,7 +168,7 @@ async def _until_it_is_empty(fleet: Fleet, node: str, begun: Drain, before: _Bef
     """Return when the last task has gone; RotaError if the deadline came first, or somebody undrained it."""
     shown, stuck, looks = (-1, ""), "", 0
     while True:
-        there = await fleet.do(operations.list_tasks, node)
+        there = await fleet.do(node_operations.list_tasks, node)
         to_go = begun.deadline - await fleet.now() if begun.deadline is not None else timedelta.max
         is_over = to_go <= timedelta()
         # The leader may find that it is over before we do. But an exclusive task is missed for a moment when it moves.
@@ -188,7 +188,7 @@ async def _until_it_is_empty(fleet: Fleet, node: str, begun: Drain, before: _Bef
         elif (left, stuck) != shown:
             tables.say(f"{begun.tasks - left} of {begun.tasks} tasks have moved{stuck}")
         shown = left, stuck
-        if not any(each.id == node and each.drain for each in (await fleet.do(operations.list_nodes)).nodes):
+        if not any(each.id == node and each.drain for each in (await fleet.do(node_operations.list_nodes)).nodes):
             raise RotaError(f"node {node} is not drained any more: it was undrained; {left} tasks are there")
         await asyncio.sleep(LOOK)
 
@@ -202,7 +202,7 @@ async def _statuses(fleet: Fleet) -> dict[str, ResourceStatus]:
     found: dict[str, ResourceStatus] = {}
     token: str | None = None
     while True:
-        page = await fleet.do(operations.list_resources, limit=operations.MAX_PAGE, token=token)
+        page = await fleet.do(resource_operations.list_resources, limit=limits.MAX_PAGE, token=token)
         found |= {view.name: view.status for view in page.resources if view.status}
         token = page.next
         if token is None:
@@ -228,7 +228,7 @@ def undrain(node: str, fleet: Target) -> None:
 
     Example: rota nodes undrain n1
     """
-    had_one = ask(fleet, operations.undrain_node, node)
+    had_one = ask(fleet, node_operations.undrain_node, node)
     tables.answer({"node": node, "was_drained": had_one})
     tables.say(f"node {node} is not drained any more" if had_one else f"node {node} was not drained")
 
@@ -248,7 +248,7 @@ def slots(node: str, count: int | None, reset: bool, fleet: Target) -> None:
     """
     if (count is None) != reset:
         raise click.UsageError("give COUNT, or --reset for as many as its settings say")
-    given = ask(fleet, operations.set_slots, SYSTEM, node, count)
+    given = ask(fleet, node_operations.set_slots, SYSTEM, node, count)
     tables.answer({"node": node, "slots": given.slots if given else None})
     tables.say(f"node {node} has {given.slots} slots" if given else f"node {node} has the slots that its settings say")
 

@@ -22,10 +22,12 @@ import httpx2
 import msgspec
 
 from rota.api.job_schema import LogPart, RunPage, RunView
+from rota.api.node_schema import NodeList
 from rota.api.printing import PrintedPage
-from rota.api.schema import NodeList, ResourceView, Why
+from rota.api.resource_schema import ResourceView
 from rota.api.verbs import OURS, VERBS, Where
 from rota.api.watching import Happened, ResourceChange, What
+from rota.api.why_schema import Why
 from rota.cli.targets import Server
 from rota.kit import durations
 from rota.kit.clock import SYSTEM

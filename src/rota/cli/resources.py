@@ -12,8 +12,8 @@ from typing import Any, BinaryIO, TypeVar, cast
 import click
 import msgspec
 
-from rota.api import operations
-from rota.api.schema import CHANGEABLE, ResourceView
+from rota.api import resource_operations
+from rota.api.resource_schema import CHANGEABLE, ResourceView
 from rota.api.syncing import sync_source
 from rota.api.watching import ResourceChange, watch_resources
 from rota.cli import names, options, tables
@@ -133,7 +133,7 @@ def add(kind: str, id: str, no_wait: bool, timeout: timedelta, key: str | None, 
     """
     wanted = {"kind": kind, "id": id, **_fields(given)}
     wait = None if no_wait else timeout
-    view = ask(fleet, operations.create_resource, SYSTEM, wanted, key=key, wait=wait)
+    view = ask(fleet, resource_operations.create_resource, SYSTEM, wanted, key=key, wait=wait)
     _tell(view, "added")
     if view.status is None and wait:
         raise Unknown(
@@ -164,7 +164,7 @@ def update(kind: str, id: str, unset: tuple[str, ...], version: int | None, flee
     if twice := next((field for field in unset if field in changes), None):
         raise click.UsageError(f"{twice} is set and unset; choose one")
     changes |= dict.fromkeys(unset)
-    view = ask(fleet, operations.update_resource, kind, id, changes, version=version)
+    view = ask(fleet, resource_operations.update_resource, kind, id, changes, version=version)
     _tell(view, "updated")
 
 
@@ -178,7 +178,7 @@ def rm(kind: str, id: str, version: int | None, fleet: Target) -> None:
 
     Example: rota resources rm room 21452505
     """
-    deleted = ask(fleet, operations.delete_resource, kind, id, version=version)
+    deleted = ask(fleet, resource_operations.delete_resource, kind, id, version=version)
     tables.answer(tables.deleted(f"{kind}/{id}") | {"origin": deleted.origin})
     tables.say(f"deleted {kind}/{id}{COMES_BACK.get(deleted.origin, '')}")
 
@@ -192,7 +192,7 @@ def get(kind: str, id: str, fleet: Target) -> None:
 
     Example: rota resources get room 21452505 -o json
     """
-    view = ask(fleet, operations.get_resource, kind, id)
+    view = ask(fleet, resource_operations.get_resource, kind, id)
     tables.answer(view)
     tables.facts(_about(view))
 
@@ -258,7 +258,7 @@ def sync(kind: str, force: bool, no_wait: bool, timeout: timedelta | None, fleet
 async def _all(fleet: Fleet, kind: str | None, prefix: str, pending: bool) -> tuple[list[ResourceView], datetime]:
     """All pages, and the store's clock; what a newer Rota wrote is reported on stderr."""
     asked = {"kind": kind, "prefix": prefix, "pending": pending}
-    return await every(fleet, "resource", operations.list_resources, **asked), await fleet.now()
+    return await every(fleet, "resource", resource_operations.list_resources, **asked), await fleet.now()
 
 
 async def _watch(fleet: Fleet, kind: str | None, prefix: str) -> None:

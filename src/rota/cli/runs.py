@@ -8,8 +8,7 @@ from functools import partial
 
 import click
 
-from rota.api import job_operations as operations
-from rota.api import job_why
+from rota.api import job_why, run_operations, run_output
 from rota.api.job_schema import RunPage, RunView
 from rota.cli import names, options, tables
 from rota.cli.fleet import Fleet, StoreFleet, ask, on_fleet
@@ -64,7 +63,7 @@ def ls(
 
     async def listed(open: Fleet) -> RunPage:
         start = await options.start(open.now, since)
-        look = partial(open.do, operations.list_runs, job=job, states=states, node=node, since=start)
+        look = partial(open.do, run_operations.list_runs, job=job, states=states, node=node, since=start)
         return await open.do(job_why.explained, await _list(look, limit, after))
 
     page = on_fleet(fleet, listed)
@@ -99,7 +98,7 @@ def get(run: str, fleet: Target) -> None:
     """
 
     async def shown(open: Fleet) -> RunView:
-        return await open.do(job_why.explained_run, await open.do(operations.get_run, run))
+        return await open.do(job_why.explained_run, await open.do(run_operations.get_run, run))
 
     view = on_fleet(fleet, shown)
     tables.answer(view)
@@ -120,8 +119,8 @@ def restart(run: str, no_wait: bool, timeout: timedelta, fleet: Target) -> None:
     wait = None if no_wait else timeout
 
     async def again(open: Fleet) -> RunView:
-        view = await open.do(operations.restart_run, run, by=me())
-        return await open.do(operations.await_run, view.id, wait) if wait else view
+        view = await open.do(run_operations.restart_run, run, by=me())
+        return await open.do(run_operations.await_run, view.id, wait) if wait else view
 
     view = on_fleet(fleet, again)
     tables.answer(view)
@@ -142,7 +141,7 @@ def interrupt(run: str, why: str, no_wait: bool, timeout: timedelta, fleet: Targ
     The exit code is 6 if it did not end in time.
     """
     wait = None if no_wait else timeout
-    view = ask(fleet, operations.interrupt_run, run, by=me(), why=why, wait=wait)
+    view = ask(fleet, run_operations.interrupt_run, run, by=me(), why=why, wait=wait)
     tables.answer(view)
     tables.say(run_line(view))
     if wait and not view.is_over:
@@ -156,7 +155,7 @@ def interrupt(run: str, why: str, no_wait: bool, timeout: timedelta, fleet: Targ
 @options.output(Shape.OBJECT)
 def rm(run: str, place: str | None, fleet: Target) -> None:
     """Delete a finished run, with its output."""
-    on_fleet(fleet, lambda open: open.do(operations.delete_run, open.logs, run), logs=place)
+    on_fleet(fleet, lambda open: open.do(run_operations.delete_run, open.logs, run), logs=place)
     tables.answer(tables.deleted(run))
     tables.say(f"deleted {run}")
 
@@ -214,7 +213,7 @@ def print_log(
 
 async def _newest(fleet: Fleet, job: str) -> str:
     """The run of a job that was due last; NotFound if it never ran."""
-    page = await fleet.do(operations.list_runs, job=job, limit=1)
+    page = await fleet.do(run_operations.list_runs, job=job, limit=1)
     if not page.runs:
         raise NotFound(f'job "{job}" has no runs yet; start one with: rota jobs run {job}')
     return page.runs[0].id
@@ -222,23 +221,23 @@ async def _newest(fleet: Fleet, job: str) -> str:
 
 async def _show_log(open: Fleet, out: "_Output", run: str, follow: bool, attempt: int | None) -> None:
     # The last of what a run put out is kept a moment after the run is over.
-    if not follow and not (await open.do(operations.get_run, run)).is_over:
+    if not follow and not (await open.do(run_operations.get_run, run)).is_over:
         offset = 0
         while True:
-            part = await open.do(operations.read_log, open.logs, run, attempt=attempt, offset=offset)
+            part = await open.do(run_output.read_log, open.logs, run, attempt=attempt, offset=offset)
             out.write(part.data)
             offset = part.next
             if not part.data:
                 _say_if_elsewhere(open, offset)
                 return
     if attempt is None:  # the newest one now: when it has ended, there may be another
-        attempt = (await open.do(operations.read_log, open.logs, run)).attempt
+        attempt = (await open.do(run_output.read_log, open.logs, run)).attempt
     end = 0
-    async with aclosing(open.each(operations.follow_log, open.logs, run, attempt=attempt)) as parts:
+    async with aclosing(open.each(run_output.follow_log, open.logs, run, attempt=attempt)) as parts:
         async for part in parts:
             out.write(part.data)
             end = part.next
-    if not (await open.do(operations.read_log, open.logs, run, attempt=attempt, offset=end)).is_whole:
+    if not (await open.do(run_output.read_log, open.logs, run, attempt=attempt, offset=end)).is_whole:
         tables.say("[rota: this may not be all: its node was lost before the end of the output was kept]", err=True)
         _say_if_elsewhere(open, end)
 

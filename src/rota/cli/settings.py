@@ -30,7 +30,7 @@ from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar, Union, g
 import click
 import msgspec
 
-from rota.api.schema import read_resource
+from rota.api.resource_schema import read_resource
 from rota.cli.options import ParamType, parse_size, render_size
 from rota.decide.jobs.circle import circle
 from rota.kit import durations

@@ -129,7 +129,7 @@ async def reached(meant: Meant, *, changes: bool = False) -> AsyncIterator[Reach
         return
     if changes and not meant.nodes and not meant.is_all:
         raise click.UsageError("say which nodes of the fleet: --node ID, which may be repeated, or --all-nodes")
-    from rota.api.operations import list_nodes  # noqa: PLC0415
+    from rota.api.node_operations import list_nodes  # noqa: PLC0415
     from rota.cli.remote import DoorFleet  # noqa: PLC0415
 
     async with DoorFleet(meant.server) as fleet:

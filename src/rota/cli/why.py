@@ -4,8 +4,9 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import click
 
-from rota.api import job_why, operations, stream_operations
-from rota.api.schema import Why
+from rota.api import job_why, resource_why, stream_operations
+from rota.api.why import why as why_thing
+from rota.api.why_schema import Why
 from rota.cli import names, options, tables
 from rota.cli.fleet import ask
 from rota.cli.options import Shape
@@ -16,7 +17,7 @@ NAMED: dict[str, Callable[[Store, str], Awaitable[Why]]] = {
     "run": job_why.why_run,
     "job": job_why.why_job,
     "stream": stream_operations.why_stream,
-    "source": operations.why_source,
+    "source": resource_why.why_source,
 }
 """What is named by a word before it."""
 
@@ -38,7 +39,7 @@ def command(thing: str, name: str | None, fleet: Target) -> None:
     Example: rota why run report/20261116T030000.000Z
     """
     if name is None:
-        told = ask(fleet, operations.why, thing)
+        told = ask(fleet, why_thing, thing)
     elif thing in NAMED:
         told = ask(fleet, NAMED[thing], name)
     else:

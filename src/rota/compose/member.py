@@ -27,7 +27,7 @@ from rota.decide.fleet import Claim
 from rota.node import kernel
 from rota.node.assignments import follow_assignments
 from rota.node.fleet import keep_app_known, wait_to_belong
-from rota.node.pipes import Order
+from rota.node.pipes.brief import Order
 from rota.node.queries import answer_queries
 from rota.node.relay.fleet import join_relays
 from rota.node.runtime import Runtime

@@ -340,8 +340,8 @@ def _place(view: FleetView, node_id: NodeId) -> Place:
         is_open=not closed,
         why_closed=closed,
         load=load.score if load else 0.0,
-        tags=view.tags[node_id].keys(),
-        shuns=view.shuns[node_id].keys(),
+        tags=view.counts.tags[node_id].keys(),
+        shuns=view.counts.shuns[node_id].keys(),
     )
 
 

@@ -10,6 +10,7 @@ from datetime import datetime
 import msgspec
 
 from rota.control.moves import shifts
+from rota.control.overfull import overfull
 from rota.control.plan import Change as Planned
 from rota.control.plan import How, plan
 from rota.control.view import FleetView
@@ -168,7 +169,7 @@ def _more(view: FleetView, add: int, like: NodeId) -> list[Write]:
 def _carry_out(view: FleetView, how: How, now: datetime, rebalance: bool) -> None:
     for _ in range(ROUNDS):
         dirty, view.dirty = view.dirty | view.retried(), set()
-        changes = plan(view, dirty, how, now, view.overfull()).changes
+        changes = plan(view, dirty, how, now, overfull(view)).changes
         view.tick()
         if not changes and view.has_retries:
             continue

@@ -32,6 +32,7 @@ from functools import partial
 
 from rota.control.jobs.clock import StoreClock
 from rota.control.moves import Damping, Ramp, shifts
+from rota.control.overfull import overfull
 from rota.control.placing import Current, Placing
 from rota.control.plan import Change, Plan, Shift, batches, chosen_by, plan, portion
 from rota.control.rests import Rests, Version
@@ -360,7 +361,7 @@ class Supervisor:
 
     def _evicted(self) -> set[Key]:
         """What to take now from nodes that are too full; in steps, so that others can take it up in between."""
-        if self._has_just_evicted or not (evicted := self._view.overfull()):
+        if self._has_just_evicted or not (evicted := overfull(self._view)):
             return set()
         self._has_just_evicted = True
         asyncio.get_running_loop().call_later(EVICT_EVERY, self._look_again)

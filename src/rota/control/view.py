@@ -6,12 +6,13 @@ looked at again: planning costs what changed, not what there is.
 
 import asyncio
 import logging
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from rota.control.retries import FEW, Retries
+from rota.control.tag_counts import TagCounts
 from rota.decide.coverage import Hold, being_relieved
 from rota.decide.placement import Tag
 from rota.kit.record import replace
@@ -45,10 +46,6 @@ PAGE = 1000
 RETRY = 0.5
 """Seconds until a fleet is read again whose history was compacted meanwhile."""
 
-NO_TAGS: frozenset[Tag] = frozenset()
-EVICTED = 10
-"""Slots that are freed in one step, at least, on a node that has fewer than it needs."""
-
 
 async def read_fleet(store: Store) -> "FleetView":
     """The fleet as it is now, all at one revision; read anew whenever that is compacted away meanwhile."""
@@ -65,23 +62,7 @@ class FleetView:
     """Nodes, kinds, resources and who holds them. A resource is named `kind/id`."""
 
     def __init__(self) -> None:
-        self._sights: Mapping[Key, Callable[[str, Entry | None], None]] = {
-            keys.NODES: self._see_node,
-            keys.STATUS: self._see_work,
-            keys.NODE_LOADS: self._see_load,
-            keys.CORDONS: self._see_cordon,
-            keys.DRAINS: self._see_drain,
-            keys.SLOTS: self._see_slots,
-            keys.LABELS: self._see_labels,
-            keys.TROUBLE: self._see_trouble,
-            keys.KINDS: self._see_kind,
-            keys.RESOURCES: self._see_resource,
-            keys.RESOURCE_STATUS: self._see_status,
-            keys.ASSIGNMENTS: self._see_assignment,
-            keys.RELIEFS: self._see_relief,
-        }
-        """What the view is made of, by prefix, in the order in which it is read: what others speak of comes first."""
-
+        self._sights = self._sights_by_prefix()
         self.revision = self.changed = Revision(0)
         """Up to where it is read, and the last commit that was about something in it."""
 
@@ -120,13 +101,7 @@ class FleetView:
         self.used: defaultdict[NodeId, int] = defaultdict(int)
         """Slots that are taken on each node."""
 
-        self.tags: defaultdict[NodeId, Counter[Tag]] = defaultdict(Counter)
-        self.shuns: defaultdict[NodeId, Counter[Tag]] = defaultdict(Counter)
-        """Tags of the resources that each node holds tasks of, and tags that those are to be apart from."""
-
-        self._counted: dict[Key, tuple[NodeId, frozenset[Tag], frozenset[Tag]]] = {}
-        """What each assignment counts for in these."""
-
+        self.counts = TagCounts()
         self.leaving: dict[Key, Hold] = {}
         """Tasks that are being stopped, or end when another runs in their place; by their assignments."""
 
@@ -145,6 +120,24 @@ class FleetView:
 
         self._room, self._company = Retries(), Retries()
         """Of those that are pending and of those that seek, if they are many."""
+
+    def _sights_by_prefix(self) -> Mapping[Key, Callable[[str, Entry | None], None]]:
+        """What the view is made of, by prefix, in the order in which it is read: what others speak of comes first."""
+        return {
+            keys.NODES: self._see_node,
+            keys.STATUS: self._see_work,
+            keys.NODE_LOADS: self._see_load,
+            keys.CORDONS: self._see_cordon,
+            keys.DRAINS: self._see_drain,
+            keys.SLOTS: self._see_slots,
+            keys.LABELS: self._see_labels,
+            keys.TROUBLE: self._see_trouble,
+            keys.KINDS: self._see_kind,
+            keys.RESOURCES: self._see_resource,
+            keys.RESOURCE_STATUS: self._see_status,
+            keys.ASSIGNMENTS: self._see_assignment,
+            keys.RELIEFS: self._see_relief,
+        }
 
     async def load(self, store: Store) -> None:
         """Read everything, at one revision; Compacted if that is gone before the end."""
@@ -185,13 +178,10 @@ class FleetView:
         """Pending resources to be tried again now, beside those that are dirty."""
         if not self.has_retries:
             return set()
-        free = sum(max(0, self.slots(node) - self.used[node]) for node in self.nodes if self._is_open(node))
-        return self._room.take(self.pending, free, self._priority) | self._company.take(
-            self.seeking, free, self._priority
-        )
-
-    def _is_open(self, node: NodeId) -> bool:
-        return node not in self.cordons and node not in self.drains
+        closed = {*self.cordons, *self.drains}
+        free = sum(max(0, self.slots(node) - self.used[node]) for node in self.nodes if node not in closed)
+        placed = self._room.take(self.pending, free, self._priority)
+        return placed | self._company.take(self.seeking, free, self._priority)
 
     def _priority(self, name: str) -> int:
         record = self.resources.get(name)
@@ -212,30 +202,6 @@ class FleetView:
         """What a resource asks for itself, and what its kind asks for all."""
         kind = self.kinds.get(record.kind)
         return both(kind.affinity, record.affinity) if kind else record.affinity
-
-    def overfull(self) -> set[Key]:
-        """Tasks to take now from nodes that have fewer slots than tasks: of low priority and new ones first.
-
-        Tasks that are moving away already come before all others, or more would leave than have to. Not all at once: a
-        tenth of those that are too many, or ten. By their assignments.
-        """
-        evicted: set[Key] = set()
-        for node_id in self.nodes:
-            if self.used[node_id] <= self.slots(node_id):
-                continue  # so it is with nearly all of them, and their tasks need no look
-            staying = [hold for hold in self.on_node[node_id].values() if not hold.assignment.stopping]
-            surplus = sum(hold.assignment.cost for hold in staying) - self.slots(node_id)
-            step = min(surplus, max(EVICTED, surplus // 10))
-            for hold in sorted(staying, key=self._worth) if surplus > 0 else ():
-                if step <= 0:
-                    break
-                evicted.add(hold.key)
-                step -= hold.assignment.cost
-        return evicted
-
-    def _worth(self, hold: Hold) -> tuple[bool, int, int]:
-        record = self.resources.get(hold.resource)
-        return (hold.key not in self.leaving, record.priority if record else -1, -hold.epoch)
 
     def _see(self, key: Key, entry: Entry | None) -> bool:
         """Take in one entry; is it part of the view?"""
@@ -352,7 +318,7 @@ class FleetView:
         if old := self.holds[name].pop(key, None):
             self.used[node_id] -= old.assignment.cost
             self.on_node[node_id].pop(key, None)
-            self._uncount(key)
+            self.counts.remove(key)
             self.leaving.pop(key, None)
             self._room_may_have_come()
         if not self.holds[name]:
@@ -368,40 +334,19 @@ class FleetView:
         self.dirty.add(name)
 
     def _note_leaving(self, name: str) -> None:
-        holds = self.holds.get(name, {})
-        if not any(hold.assignment.relieves or hold.assignment.stopping for hold in holds.values()):
-            for key in holds:
-                self.leaving.pop(key, None)
-            return  # nearly all, and there may be a million
-        relieved = being_relieved(tuple(holds.values()))
+        leaving = _leaving(holds := self.holds.get(name, {}))
         for key, hold in holds.items():
-            if hold.assignment.stopping or key in relieved:
-                self.leaving[key] = hold
-            else:
-                self.leaving.pop(key, None)
+            _put(self.leaving, key, hold if key in leaving else None)
 
     def _count(self, key: Key, hold: Hold) -> None:
         """Take a task's tags into account on its node."""
         record = self.resources.get(hold.resource)
         affinity = self.affinity(record) if record else NO_AFFINITY
-        tags = frozenset(tags_of(record) if record else ())
-        shuns = frozenset(affinity.apart.items()) if affinity.apart else NO_TAGS
-        self._counted[key] = hold.node, tags, shuns
-        self.tags[hold.node].update(tags)
-        if shuns:
-            self.shuns[hold.node].update(shuns)
-
-    def _uncount(self, key: Key) -> None:
-        node, tags, shuns = self._counted.pop(key)
-        for counted, gone in ((self.tags[node], tags), (self.shuns[node], shuns)):
-            counted.subtract(gone)
-            for tag in gone:
-                if not counted[tag]:
-                    del counted[tag]
+        self.counts.add(key, hold.node, tags_of(record) if record else (), affinity.apart.items())
 
     def _count_again(self, name: str) -> None:
         for key, hold in self.holds[name].items() if name in self.holds else ():
-            self._uncount(key)
+            self.counts.remove(key)
             self._count(key, hold)
 
     def _room_may_have_come(self) -> None:
@@ -413,6 +358,14 @@ class FleetView:
             self.dirty |= waiting
         else:
             retries.begin(len(waiting))
+
+
+def _leaving(holds: Mapping[Key, Hold]) -> set[Key]:
+    """The assignments of a resource whose tasks are being stopped, or end when another runs in their place."""
+    if not any(hold.assignment.relieves or hold.assignment.stopping for hold in holds.values()):
+        return set()  # nearly all, and there may be a million
+    relieved = being_relieved(tuple(holds.values()))
+    return {key for key, hold in holds.items() if hold.assignment.stopping or key in relieved}
 
 
 def tags_of(record: ResourceRecord) -> set[Tag]:

@@ -8,9 +8,11 @@ from typing import Any
 
 import msgspec
 
+from rota.model.codec import stored
 from rota.model.ids import NodeId
 
 
+@stored()
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """One replica of a resource, on one node."""
 

@@ -9,6 +9,8 @@ from datetime import datetime
 
 import msgspec
 
+from rota.model.codec import stored
+
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):
     """One key of a change."""
@@ -23,6 +25,7 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
     """What is there now; None if nothing is."""
 
 
+@stored()
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Something that was done, or refused."""
 
@@ -51,6 +54,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     """How many refusals this one line stands for."""
 
 
+@stored()
 class AuditLink(msgspec.Struct, frozen=True, kw_only=True):
     """An entry at its place in the chain."""
 
@@ -64,6 +68,7 @@ class AuditLink(msgspec.Struct, frozen=True, kw_only=True):
     """When it was sealed, by the store's clock: from then on its age counts. None where an older Rota sealed it."""
 
 
+@stored()
 class AuditHead(msgspec.Struct, frozen=True, kw_only=True):
     """Where the chain begins and where it ends."""
 

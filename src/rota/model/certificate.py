@@ -4,7 +4,10 @@ from datetime import datetime
 
 import msgspec
 
+from rota.model.codec import stored
 
+
+@stored()
 class RevokedCertificate(msgspec.Struct, frozen=True, kw_only=True):
     """A certificate that nobody may come in with any more."""
 

@@ -9,6 +9,8 @@ from enum import StrEnum
 
 import msgspec
 
+from rota.model.codec import stored
+
 
 class Wait(StrEnum):
     """What waits."""
@@ -23,6 +25,7 @@ class Wait(StrEnum):
     """A run of a job gets no node."""
 
 
+@stored()
 class Episode(msgspec.Struct, frozen=True, kw_only=True):
     """Something waits, and the event that says so is written."""
 

@@ -19,6 +19,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from rota.model.codec import stored
 from rota.model.errors import Invalid
 from rota.model.ids import NodeId
 
@@ -48,6 +49,7 @@ class Severity(StrEnum):
     """Work or data was given up."""
 
 
+@stored()
 class Event(msgspec.Struct, frozen=True, kw_only=True):
     """Something that happened."""
 

@@ -4,6 +4,7 @@ from datetime import datetime
 
 import msgspec
 
+from rota.model.codec import stored
 from rota.model.ids import Revision
 
 
@@ -14,6 +15,7 @@ class HistoryNote(msgspec.Struct, frozen=True, kw_only=True):
     revision: Revision
 
 
+@stored()
 class HistoryNotes(msgspec.Struct, frozen=True, kw_only=True):
     """Some of them, the oldest first: a store does not tell how old its history is."""
 

@@ -4,10 +4,12 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from rota.model.codec import stored
 from rota.model.event import Event
 from rota.model.ids import NodeId, Revision
 
 
+@stored()
 class Hook(msgspec.Struct, frozen=True, kw_only=True):
     """Call a URL or run a command for each event of some kinds."""
 
@@ -39,6 +41,7 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
     """When it was made."""
 
 
+@stored()
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     """An event on its way to one hook."""
 
@@ -67,6 +70,7 @@ class HookFailure(msgspec.Struct, frozen=True):
     """The end of what a command printed, where there may be a secret; for admins."""
 
 
+@stored()
 class HookStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a hook's deliveries."""
 
@@ -89,6 +93,7 @@ class HookStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The end of what its command printed then; shown to admins alone."""
 
 
+@stored()
 class HookCursor(msgspec.Struct, frozen=True, kw_only=True):
     """Up to where events have been looked at for hooks. It only grows."""
 

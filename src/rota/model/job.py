@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from rota.model.codec import stored
 from rota.model.ids import NodeId, Revision, SessionId
 from rota.model.option import Said
 
@@ -122,6 +123,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
         return self.cron is not None or self.every is not None
 
 
+@stored()
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A job of the fleet."""
 
@@ -142,6 +144,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Whose function it is, or who declares the command; empty for jobs of the API."""
 
 
+@stored()
 class JobCursor(msgspec.Struct, frozen=True, kw_only=True, tag_field="v", tag=1):
     """Up to where a job is decided.
 
@@ -156,6 +159,7 @@ class JobCursor(msgspec.Struct, frozen=True, kw_only=True, tag_field="v", tag=1)
     """For a job that comes after others: the success of each that its last run followed."""
 
 
+@stored()
 class JobSuccess(msgspec.Struct, frozen=True, kw_only=True):
     """The newest success of a job that others come after. The revision of this record names it."""
 
@@ -263,6 +267,7 @@ class Skipped(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many there are."""
 
 
+@stored()
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="v", tag=1):
     """One run, living or over."""
 

@@ -10,6 +10,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from rota.model.codec import stored
+
 Offsets: TypeAlias = Mapping[int, int]
 """Partition → the offset of the record that comes next."""
 
@@ -40,6 +42,7 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
     """Its size."""
 
 
+@stored()
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """One publish."""
 
@@ -68,6 +71,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The task that published."""
 
 
+@stored()
 class CommittedOffset(msgspec.Struct, frozen=True, kw_only=True):
     """Up to where one partition of a stream is in its output."""
 

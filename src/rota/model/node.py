@@ -5,6 +5,7 @@ from enum import StrEnum
 
 import msgspec
 
+from rota.model.codec import stored
 from rota.model.ids import LeaseId, NodeId, SessionId
 
 
@@ -26,6 +27,7 @@ class Role(StrEnum):
         return self is not Role.SUPERVISE
 
 
+@stored()
 class FleetRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Whose store this is."""
 
@@ -39,6 +41,7 @@ class FleetRecord(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime
 
 
+@stored()
 class Node(msgspec.Struct, frozen=True, kw_only=True):
     """One member, for the length of one session; lives under that session's lease."""
 
@@ -119,6 +122,7 @@ def together(name: str, one: PoolStatus, other: PoolStatus) -> PoolStatus:
     )
 
 
+@stored()
 class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What a node runs; written by the node when it changes, under its lease."""
 
@@ -157,6 +161,7 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Services that do not listen where the app says, and why; the reason names the service."""
 
 
+@stored()
 class NodeLoad(msgspec.Struct, frozen=True, kw_only=True):
     """How busy a node is; written by the node when it changes, under its lease."""
 
@@ -176,6 +181,7 @@ class NodeLoad(msgspec.Struct, frozen=True, kw_only=True):
     """Attempts of jobs that it runs now."""
 
 
+@stored()
 class Leader(msgspec.Struct, frozen=True, kw_only=True):
     """Who leads. The revision at which this record was created is the term."""
 
@@ -184,12 +190,14 @@ class Leader(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime
 
 
+@stored()
 class Roster(msgspec.Struct, frozen=True, kw_only=True):
     """The nodes the leader last knew, each with its session."""
 
     nodes: dict[NodeId, SessionId]
 
 
+@stored()
 class Incarnation(msgspec.Struct, frozen=True, kw_only=True):
     """One life of a store. A restored store begins another, whatever its revisions are."""
 

@@ -5,6 +5,7 @@ from enum import StrEnum
 
 import msgspec
 
+from rota.model.codec import stored
 from rota.model.ids import NodeId, SessionId
 
 
@@ -19,6 +20,7 @@ class Standing(StrEnum):
     """It gets no work."""
 
 
+@stored()
 class Strikes(msgspec.Struct, frozen=True, kw_only=True):
     """Checks of one node by one other that failed in a row; under the observer's lease."""
 
@@ -34,6 +36,7 @@ class Strikes(msgspec.Struct, frozen=True, kw_only=True):
     """What the last check met."""
 
 
+@stored()
 class NodeHealth(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a node is online, for the whole fleet; rewritten once per transition."""
 
@@ -47,6 +50,7 @@ class NodeHealth(msgspec.Struct, frozen=True, kw_only=True):
     """When it went offline lately; who falls often comes back slowly."""
 
 
+@stored()
 class DutyHeld(msgspec.Struct, frozen=True, kw_only=True):
     """Which beat of a duty was claimed last, and by whom. The beat only grows."""
 

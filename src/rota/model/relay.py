@@ -19,9 +19,11 @@ from hashlib import blake2b
 
 import msgspec
 
+from rota.model.codec import stored
 from rota.model.ids import NodeId
 
 
+@stored()
 class RelayMap(msgspec.Struct, frozen=True, kw_only=True):
     """One version of it."""
 
@@ -120,6 +122,7 @@ class SinkStatus(msgspec.Struct, frozen=True, kw_only=True):
         return self.state == SinkState.DOWN
 
 
+@stored()
 class RelayStatus(msgspec.Struct, frozen=True, kw_only=True):
     """How a node's relay is; written by the node under its lease, at most once a second."""
 

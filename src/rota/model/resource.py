@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from rota.model.codec import stored
 from rota.model.ids import NodeId, Revision, TermNumber
 from rota.model.option import DERIVED, Said
 
@@ -56,6 +57,7 @@ def both(general: Affinity, own: Affinity) -> Affinity:
     return Affinity(**{name: getattr(general, name) | getattr(own, name) for name in Affinity.__struct_fields__})
 
 
+@stored()
 class KindRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A kind of resource, as an app declares it and the store keeps it."""
 
@@ -119,6 +121,7 @@ class WantedResource(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.kind}/{self.id}"
 
 
+@stored()
 class ResourceRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One thing to keep covered."""
 
@@ -181,6 +184,7 @@ def record_of(wanted: WantedResource, uid: str, created: datetime, origin: str =
     )
 
 
+@stored()
 class Trouble(msgspec.Struct, frozen=True, kw_only=True):
     """A node could not keep a resource's task alive; the resource is better placed elsewhere for a while."""
 
@@ -203,6 +207,7 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
     """Of the assignment that the node gave back; 0: an older Rota wrote the record."""
 
 
+@stored()
 class ResourceStatus(msgspec.Struct, frozen=True, kw_only=True):
     """How a resource is covered. The first four fields are named as seed 001 named them."""
 
@@ -286,6 +291,7 @@ def state_of(status: ResourceStatus | None) -> CoverageState:
     return CoverageState.MOVING if status.moving else CoverageState.COVERED
 
 
+@stored()
 class SavedState(msgspec.Struct, frozen=True, kw_only=True):
     """What a task saved for the one that comes after it."""
 
@@ -295,6 +301,7 @@ class SavedState(msgspec.Struct, frozen=True, kw_only=True):
     state: dict[str, Any]
 
 
+@stored()
 class Cordon(msgspec.Struct, frozen=True, kw_only=True):
     """A node that gets no new tasks."""
 
@@ -308,6 +315,7 @@ class Cordon(msgspec.Struct, frozen=True, kw_only=True):
     """The reason that was given; may be empty."""
 
 
+@stored()
 class Drain(msgspec.Struct, frozen=True, kw_only=True):
     """A node whose tasks are to move to others; it gets no new ones."""
 
@@ -327,6 +335,7 @@ class Drain(msgspec.Struct, frozen=True, kw_only=True):
     """How many it had when it began."""
 
 
+@stored()
 class PlacingRecord(msgspec.Struct, frozen=True, kw_only=True):
     """How the leader chooses nodes, for whoever wants to know what it would do."""
 
@@ -336,12 +345,14 @@ class PlacingRecord(msgspec.Struct, frozen=True, kw_only=True):
     rules: list[str] = msgspec.field(default_factory=list)
 
 
+@stored()
 class Relief(msgspec.Struct, frozen=True, kw_only=True):
     """A node runs a task that relieves the one on another node; written by the node for the leader."""
 
     epoch: Revision
 
 
+@stored()
 class SlotsSet(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody gave a node another number of slots than its settings say."""
 
@@ -355,6 +366,7 @@ class SlotsSet(msgspec.Struct, frozen=True, kw_only=True):
     """When they were set."""
 
 
+@stored()
 class LabelsSet(msgspec.Struct, frozen=True, kw_only=True):
     """Labels that an operator gave a node, or took away; they win over those of its settings."""
 
@@ -374,6 +386,7 @@ def labelled(configured: Mapping[str, str], given: LabelsSet | None) -> dict[str
     return {name: value for name, value in both.items() if value is not None}
 
 
+@stored()
 class Query(msgspec.Struct, frozen=True, kw_only=True):
     """A node is to ask the source of a kind. Whatever it writes of that expects this record as it read it."""
 
@@ -395,6 +408,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     """When the newest sync request was written that the leader had taken up; 0 if there was none yet."""
 
 
+@stored()
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
     """What came of the last query of a kind."""
 
@@ -438,6 +452,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     """Resources that the list removed."""
 
 
+@stored()
 class SyncRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody wants a kind's source to be asked now."""
 

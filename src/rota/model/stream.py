@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from rota.model.codec import stored
 from rota.model.ids import NodeId, Revision
 
 KIND = "stream:"
@@ -36,6 +37,7 @@ def backfill_of(stream: str, at: datetime) -> str:
     return f"{stream}{BACKFILL}{at.astimezone(UTC):%Y%m%dT%H%M%S}"
 
 
+@stored()
 class StreamRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A stream, as an app declares it."""
 
@@ -48,6 +50,7 @@ class StreamRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The declaration (`workloads.streams.spec`)."""
 
 
+@stored()
 class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     """A stream as an app declared it at some time."""
 
@@ -88,6 +91,7 @@ class Reset(msgspec.Struct, frozen=True, kw_only=True):
         return "a user requested it" if self.by else "the source was made anew"
 
 
+@stored()
 class StreamWishes(msgspec.Struct, frozen=True, kw_only=True):
     """What people want of a stream beyond its declaration."""
 
@@ -141,6 +145,7 @@ class StreamError(msgspec.Struct, frozen=True, kw_only=True):
     """What went wrong."""
 
 
+@stored()
 class StreamStatus(msgspec.Struct, frozen=True, kw_only=True):
     """How a stream is, as the leader sees it. Every commit of its groups expects and writes this."""
 
@@ -187,6 +192,7 @@ class StreamStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The last few, the newest last."""
 
 
+@stored()
 class SkipRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A stream went on at `offset`, and left records of a partition out that its source has no more."""
 
@@ -215,6 +221,7 @@ class SkipRecord(msgspec.Struct, frozen=True, kw_only=True):
     """When it happened."""
 
 
+@stored()
 class MoveRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Offsets of a stream were set, other than by publishing: records were left out, or are read again."""
 
@@ -264,6 +271,7 @@ class Dismissal(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
+@stored()
 class Group(msgspec.Struct, frozen=True, kw_only=True):
     """Some partitions of a stream, from agreed offsets to agreed offsets."""
 
@@ -349,6 +357,7 @@ class TaskState(StrEnum):
     FAILED = "failed"
 
 
+@stored()
 class StreamTaskStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What a stream task says of itself."""
 

@@ -5,9 +5,11 @@ from datetime import datetime
 
 import msgspec
 
+from rota.model.codec import stored
 from rota.model.ids import NodeId
 
 
+@stored()
 class TicketRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A ticket as the store has it. The secret is in the ticket alone; what it opens lies sealed under another key."""
 
@@ -27,6 +29,7 @@ class TicketRecord(msgspec.Struct, frozen=True, kw_only=True):
     revoked: datetime | None = None
 
 
+@stored()
 @dataclass(frozen=True, kw_only=True)
 class Admission:
     """What a new machine gets for its ticket."""

@@ -5,6 +5,8 @@ from enum import StrEnum
 
 import msgspec
 
+from rota.model.codec import stored
+
 
 class Access(StrEnum):
     """What a caller is allowed to do; each includes those above it."""
@@ -29,6 +31,7 @@ class Access(StrEnum):
 _PLACES = {access: place for place, access in enumerate(Access)}
 
 
+@stored()
 class TokenRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A token that the fleet knows."""
 
@@ -60,6 +63,7 @@ class TokenRecord(msgspec.Struct, frozen=True, kw_only=True):
     """When it was taken back; what is revoked stays so."""
 
 
+@stored()
 class DigestRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A note that stays: a token of this name has, or had, the digest that the key says."""
 
@@ -68,6 +72,7 @@ class DigestRecord(msgspec.Struct, frozen=True, kw_only=True):
     """When it was noted."""
 
 
+@stored()
 class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A browser that has logged in. Its id is a secret of the browser's; the key has the digest of it."""
 

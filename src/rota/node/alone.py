@@ -20,40 +20,28 @@ import threading
 from rota.kit.clock import SYSTEM
 from rota.node.deadline import LOOK, Leash
 from rota.node.emitting import Aside, Emitter
-from rota.node.guard import Guard
 from rota.node.offers import offer_of, silence_of
-from rota.node.pipes import (
-    Beat,
-    Brief,
-    Channel,
-    Deadline,
-    EmitTo,
-    Finish,
-    LineLost,
-    Message,
-    Order,
-    Pipe,
-    Registered,
-    Save,
-    StopTask,
-    TaskEnded,
-    TaskStarted,
-    Unsent,
-)
+from rota.node.pipes.brief import Brief, Deadline, Order
+from rota.node.pipes.channel import Channel, Message, Pipe
+from rota.node.pipes.emitting import EmitTo, LineLost, Unsent
+from rota.node.pipes.resource_worker import Save, StopTask, TaskEnded, TaskStarted
+from rota.node.pipes.worker import Beat, Finish, Registered
 from rota.node.reports import Reports
+from rota.node.roles import Setup
 from rota.sdk.app import App
 from rota.workloads.context import Stopping
 from rota.workloads.resources.run import Life, Outcome, run_sync_task, run_task
 
 
-def be_alone(app: App, brief: Brief, sock: socket.socket, guard: Guard | None) -> None:
+def be_alone(app: App, setup: Setup) -> None:
     """Run the one task of this worker to its end."""
+    brief = setup.brief
     assert brief.order is not None
-    kind = app.resources.get(brief.order.kind)
+    kind, leash = app.resources.get(brief.order.kind), Leash(setup.guard)
     if kind is not None and kind.is_async:
-        asyncio.run(Alone(app, brief, brief.order, Leash(guard)).run(sock))
+        asyncio.run(Alone(app, brief, brief.order, leash).run(setup.sock))
     else:
-        AloneSync(app, brief, brief.order, Leash(guard)).run(Pipe(sock))
+        AloneSync(app, brief, brief.order, leash).run(Pipe(setup.sock))
 
 
 class Alone:

@@ -21,7 +21,7 @@ from rota.model.assignment import Assignment
 from rota.model.errors import Conflict, Unavailable, Unknown
 from rota.model.ids import NodeId, Revision
 from rota.model.resource import Relief, SavedState, Trouble
-from rota.node.pipes import Order
+from rota.node.pipes.brief import Order
 from rota.store.follow import RETRY, follow_all
 from rota.store.port import At, Delete, Entry, Put, Store, Write
 from rota.store.records import understood

@@ -17,7 +17,7 @@ from rota.node.executor import LONGEST_ORDER
 from rota.node.loaders import describe
 from rota.node.logs import LogKey
 from rota.node.output import Answer
-from rota.node.pipes import Attempt
+from rota.node.pipes.brief import Attempt
 from rota.node.seats import Seat
 from rota.node.workers import Worker
 

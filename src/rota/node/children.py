@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from rota.model.errors import Unavailable
 from rota.node import kernel
 from rota.node.confine import cleaned
-from rota.node.pipes import Channel, Message, pair
+from rota.node.pipes.channel import Channel, Message, pair
 
 ANSWER = 5.0
 """Seconds a process may take to answer a question."""

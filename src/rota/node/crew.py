@@ -16,7 +16,7 @@ from rota.kit.clock import Clock
 from rota.model.config import RuntimeConfig
 from rota.model.ids import Instant
 from rota.node.generations import Generations
-from rota.node.pipes import Deadline
+from rota.node.pipes.brief import Deadline
 from rota.node.posts import Post
 from rota.node.workers import Worker
 

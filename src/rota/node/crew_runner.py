@@ -27,8 +27,9 @@ from rota.node.crew import Crew
 from rota.node.crew_watch import CrewWatch
 from rota.node.journal import Tell
 from rota.node.loaders import Loader, start_process
-from rota.node.output import MARK
-from rota.node.pipes import Attempt, Brief, Channel, Emitting, Finish, Order, pair
+from rota.node.pipes.brief import MARK, Attempt, Brief, Emitting, Order
+from rota.node.pipes.channel import Channel, pair
+from rota.node.pipes.worker import Finish
 from rota.node.posts import RUN, Post
 from rota.node.vigil import Vigil
 from rota.node.workers import Worker

@@ -19,7 +19,7 @@ from rota.node import kernel
 from rota.node.crew import Crew
 from rota.node.journal import Tell
 from rota.node.loaders import Loader, describe
-from rota.node.pipes import Beat, Registered, StartFailed
+from rota.node.pipes.worker import Beat, Registered, StartFailed
 from rota.node.posts import CANARY
 from rota.node.stacks import Stacks
 from rota.node.workers import Worker

@@ -12,7 +12,7 @@ import signal
 
 from rota.kit.clock import SYSTEM, Clock
 from rota.node.guard import Guard
-from rota.node.pipes import Deadline
+from rota.node.pipes.brief import Deadline
 
 LOOK = 0.2
 """Seconds between looks at the clock."""

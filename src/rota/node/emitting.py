@@ -18,7 +18,7 @@ from typing import Any
 
 from rota.kit.clock import SYSTEM, Clock
 from rota.model.errors import Rejected
-from rota.node.pipes import Emitting
+from rota.node.pipes.brief import Emitting
 from rota.node.relay.wire import BATCH, BATCH_BYTES, UNSENT, Ack, Any_, Batch, Opening, Wire
 from rota.workloads.resources.outbox import Outbox, Outgoing
 from rota.workloads.resources.relay.held import Emission

@@ -16,7 +16,7 @@ from rota.node.attempts import Ending, Running
 from rota.node.crew import Crew
 from rota.node.logs import RunLogs
 from rota.node.open_attempts import OpenAttempts
-from rota.node.posts import EXECUTOR
+from rota.node.run_posts import EXECUTOR
 from rota.node.seating import Seating
 from rota.node.seats import Seat
 from rota.node.workers import Worker

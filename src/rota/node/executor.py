@@ -19,15 +19,18 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Sequence
 
 import msgspec
 
 from rota.kit.faults import described, sendable
 from rota.model.errors import Invalid
 from rota.node import kernel
-from rota.node.output import ORDERS, OUTPUT, Answer, encode, shortened
-from rota.node.pipes import Attempt, Brief, Listed, Pipe, Registered
+from rota.node.output import Answer, encode, shortened
+from rota.node.pipes.brief import ORDERS, OUTPUT, Attempt
+from rota.node.pipes.channel import Pipe
+from rota.node.pipes.source_query import Listed
+from rota.node.pipes.worker import Registered
+from rota.node.roles import Setup
 from rota.sdk.app import App
 from rota.workloads.jobs.run import Halt, run_attempt
 from rota.workloads.resources.listing import collect
@@ -48,10 +51,10 @@ class _Leave(BaseException):
     """Raised where an executor waits, when it is asked to end."""
 
 
-def be_executor(app: App, brief: Brief, sock: socket.socket, extras: Sequence[int]) -> None:
+def be_executor(app: App, setup: Setup) -> None:
     """Run attempts until there are to be no more, or until the agent is gone."""
-    halt = Halt()
-    desk = _Desk(app, brief.mark, extras[OUTPUT], Pipe(sock), halt)
+    halt, extras = Halt(), setup.extras
+    desk = _Desk(app, setup.brief.mark, extras[OUTPUT], Pipe(setup.sock), halt)
     inbox = Inbox(socket.socket(fileno=extras[ORDERS]), halt)
     signal.signal(signal.SIGTERM, inbox.asked)
     desk.pipe.send(Registered())
@@ -88,12 +91,12 @@ class Inbox:
         return b""
 
 
-def be_run(app: App, brief: Brief, extras: Sequence[int]) -> None:
+def be_run(app: App, setup: Setup) -> None:
     """Run the one attempt of this worker."""
+    brief, halt = setup.brief, Halt()
     assert brief.attempt is not None
-    halt = Halt()
     signal.signal(signal.SIGTERM, lambda *_: halt.ask())
-    _Desk(app, brief.mark, extras[OUTPUT], None, halt).run(brief.attempt)
+    _Desk(app, brief.mark, setup.extras[OUTPUT], None, halt).run(brief.attempt)
 
 
 class _Desk:

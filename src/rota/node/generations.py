@@ -17,7 +17,7 @@ from rota.model.ids import Instant
 from rota.node.import_report import report_import
 from rota.node.journal import Tell
 from rota.node.loaders import Listener, Loader, LoadError, Target
-from rota.node.pipes import Loaded
+from rota.node.pipes.loader import Loaded
 
 log = logging.getLogger(__name__)
 

@@ -8,26 +8,16 @@ from functools import partial
 
 from rota.kit.clock import SYSTEM
 from rota.node.emitting import Emitter
-from rota.node.guard import Guard
 from rota.node.offers import offer_of, silence_of
-from rota.node.pipes import (
-    Beat,
-    Brief,
-    Channel,
-    EmitTo,
-    Finish,
-    LineLost,
-    Order,
-    Registered,
-    Save,
-    StartTask,
-    StopTask,
-    TaskEnded,
-    TaskStarted,
-    Unsent,
-)
+from rota.node.pipes.brief import Brief, Order
+from rota.node.pipes.channel import Channel
+from rota.node.pipes.emitting import EmitTo, LineLost, Unsent
+from rota.node.pipes.resource_worker import Save, StartTask, StopTask, TaskEnded, TaskStarted
+from rota.node.pipes.worker import Beat, Finish, Registered
 from rota.node.reports import Reports
-from rota.node.tee import about, work_of
+from rota.node.roles import Setup
+from rota.node.task_lines import work_of
+from rota.node.tee import about
 from rota.sdk.app import App
 from rota.workloads.resources.run import Life, Outcome, run_task
 
@@ -35,9 +25,9 @@ LAST_WORDS = 1.0
 """Seconds that tasks get to end when the worker itself has to."""
 
 
-def be_host(app: App, brief: Brief, sock: socket.socket, guard: Guard | None) -> None:
+def be_host(app: App, setup: Setup) -> None:
     """Run what the agent orders, until it says that there is no more."""
-    asyncio.run(Host(app, brief).run(sock))
+    asyncio.run(Host(app, setup.brief).run(setup.sock))
 
 
 class Host:

@@ -5,7 +5,7 @@ from typing import Any
 
 from rota.model import keys
 from rota.model.ids import LeaseId
-from rota.node.pipes import AskStore, StoreSaid, stream_of
+from rota.node.pipes.stream import AskStore, StoreSaid, stream_of
 from rota.node.workers import Worker
 from rota.store.lent import Lender
 from rota.store.port import Store

@@ -2,11 +2,17 @@
 
 import socket
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from rota.model.errors import Unavailable
 from rota.model.ids import NodeId, SessionId
 from rota.model.link import Accepted, AttemptId, LogPiece, Presence, Refused, Start
-from rota.node.runtime import Runtime
+
+
+class Works(Protocol):
+    """What runs the app of a node."""
+
+    is_draining: bool
 
 
 class LinkHandler:
@@ -16,11 +22,11 @@ class LinkHandler:
         self,
         node: NodeId,
         session: Callable[[], SessionId | None],
-        runtime: Runtime | None,
+        works: Works | None,
         take: Callable[[Start], Accepted | Refused],
         read_log: Callable[[AttemptId, int], Awaitable[LogPiece]],
     ) -> None:
-        self._node, self._session, self._runtime = node, session, runtime
+        self._node, self._session, self._works = node, session, works
         self._take, self._read_log = take, read_log
 
     def presence(self) -> Presence:
@@ -32,9 +38,9 @@ class LinkHandler:
 
     async def dispatch(self, start: Start) -> Accepted | Refused:
         """Take an attempt that is bound to this node."""
-        if self._runtime is None:
+        if self._works is None:
             return Refused(why=f"node {self._node} runs no app")
-        if self._runtime.is_draining:
+        if self._works.is_draining:
             return Refused(why=f"node {self._node} is stopping")
         return self._take(start)
 

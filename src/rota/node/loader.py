@@ -32,22 +32,11 @@ import rota
 from rota.kit import loglines
 from rota.kit.faults import described, sendable
 from rota.model.errors import RotaError
-from rota.node import enclosure, kept, kernel, streaming, worker
+from rota.node import enclosure, kept, kernel, roles, worker
 from rota.node.confine import Commands, Confinement, become_command, confine, confine_attempt
-from rota.node.output import LIFELINE, PAGE
-from rota.node.pipes import (
-    AskSources,
-    Brief,
-    Fork,
-    Forked,
-    ForkRefused,
-    Leave,
-    Loaded,
-    LoadFailed,
-    Pipe,
-    Reaped,
-    SourcesAre,
-)
+from rota.node.pipes.brief import LIFELINE, PAGE, Brief
+from rota.node.pipes.channel import Pipe
+from rota.node.pipes.loader import AskSources, Fork, Forked, ForkRefused, Leave, Loaded, LoadFailed, Reaped, SourcesAre
 from rota.node.warden import Warden
 from rota.sdk.app import App
 from rota.sdk.load import load
@@ -81,6 +70,7 @@ def main(argv: list[str] | None = None) -> None:
         _look_at(options.lifeline)
     else:
         kernel.die_with(options.lifeline)
+    roles.import_all()
     pipe = Pipe(socket.socket(fileno=options.control))
     confinement = msgspec.json.decode(options.confinement, type=Confinement)
     bounds = _Bounds(confinement, msgspec.json.decode(options.commands, type=Commands))
@@ -97,7 +87,7 @@ def main(argv: list[str] | None = None) -> None:
     if brief is not None:
         _become(app, pipe, brief, options, bounds, folders)
     warnings = _warnings()
-    streaming.preload(app)
+    roles.prepare(app)
     sources = kept.collect(target, used)
     pipe.send(Loaded(app.summary(), kept.digest(sources), warnings, _version(target)))
     packed = kept.packed(sources)

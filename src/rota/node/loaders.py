@@ -20,18 +20,8 @@ from rota.node.confine import Commands, Confinement, cleaned
 from rota.node.enclosure import Enclosure
 from rota.node.kept import Kept
 from rota.node.leftovers import MARK
-from rota.node.pipes import (
-    AskSources,
-    Brief,
-    Fork,
-    Forked,
-    ForkRefused,
-    Leave,
-    Loaded,
-    LoadFailed,
-    Reaped,
-    SourcesAre,
-)
+from rota.node.pipes.brief import Brief
+from rota.node.pipes.loader import AskSources, Fork, Forked, ForkRefused, Leave, Loaded, LoadFailed, Reaped, SourcesAre
 
 
 class LoadError(Exception):

@@ -2,7 +2,8 @@
 
 from rota.kit.clock import SYSTEM
 from rota.model.ids import NodeId
-from rota.node.pipes import Brief, TaskSilent
+from rota.node.pipes.brief import Brief
+from rota.node.pipes.resource_worker import TaskSilent
 from rota.sdk.app import App
 from rota.workloads.resources.run import Life, Offer, Save, WayOut, limits
 

@@ -14,13 +14,6 @@ from collections.abc import Iterator
 
 import msgspec
 
-OUTPUT, PAGE, ORDERS, LIFELINE = 0, 1, 2, 2
-"""The descriptors that a worker of runs gets: where to write, the page with the deadline, and where orders come from if
-it is an executor; if it is there for one attempt, the lifeline that all of these share."""
-
-MARK = 16
-"""Bytes of a mark."""
-
 ATOMIC = 4096
 LONGEST_ERROR = 2000
 """Bytes of an error that an answer carries."""
@@ -80,7 +73,7 @@ class Cutter:
         data = self._rest + data if self._rest else data
         mark, at = self._mark, 0
         while (found := data.find(mark, at)) >= 0:
-            body = found + MARK + _LENGTH.size
+            body = found + len(mark) + _LENGTH.size
             if len(data) < body:
                 break
             end = body + _LENGTH.unpack_from(data, body - _LENGTH.size)[0]
@@ -102,7 +95,7 @@ class Cutter:
 
     def _begun(self, data: bytes, at: int) -> int:
         """How many of the last bytes may be the beginning of a mark."""
-        for length in range(min(MARK - 1, len(data) - at), 0, -1):
+        for length in range(min(len(self._mark) - 1, len(data) - at), 0, -1):
             if data.endswith(self._mark[:length]):
                 return length
         return 0

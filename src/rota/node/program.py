@@ -6,22 +6,23 @@ the agent, and ends when the node's lease does; it finds out by variables which 
 
 import os
 import signal
-import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NoReturn
 
 from rota.kit.faults import sendable
-from rota.node.guard import Guard
-from rota.node.output import OUTPUT
-from rota.node.pipes import Attempt, Brief, Pipe, StartFailed
+from rota.node.pipes.brief import OUTPUT, Attempt
+from rota.node.pipes.channel import Pipe
+from rota.node.pipes.worker import StartFailed
+from rota.node.roles import Setup
+from rota.sdk.app import App
 
 NOT_FOUND = 127
 """The exit code by which shells say that a program cannot be run."""
 
 
-def become_program(brief: Brief, sock: socket.socket, guard: Guard | None, extras: Sequence[int]) -> NoReturn:
+def become_program(app: App, setup: Setup) -> NoReturn:
     """Run the program of the worker's attempt in this process; if that cannot be, tell the agent why and end."""
-    attempt = brief.attempt
+    attempt, extras = setup.brief.attempt, setup.extras
     assert attempt is not None
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)  # what Python and Rota ignore, programs expect to end them
@@ -34,7 +35,7 @@ def become_program(brief: Brief, sock: socket.socket, guard: Guard | None, extra
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         what = f"program {attempt.argv[0]}" if os.path.isdir(attempt.cwd or ".") else f"folder {attempt.cwd}"
-        Pipe(sock).send(StartFailed(sendable(f"{what}: {why}")))
+        Pipe(setup.sock).send(StartFailed(sendable(f"{what}: {why}")))
     os._exit(NOT_FOUND)
 
 

@@ -11,7 +11,8 @@ from rota.model.ids import Instant
 from rota.node.children import ChildProcess, start
 from rota.node.journal import Tell
 from rota.node.listening import Listening
-from rota.node.pipes import GiveUp, Idle, Told
+from rota.node.pipes.child import GiveUp
+from rota.node.pipes.proxy import Idle, Told
 from rota.workloads.services.table import Table
 
 log = logging.getLogger(__name__)

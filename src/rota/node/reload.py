@@ -21,7 +21,7 @@ from rota.node.crew import Crew
 from rota.node.crew_watch import CrewWatch
 from rota.node.journal import Tell
 from rota.node.loaders import LoadError
-from rota.node.pipes import Loaded
+from rota.node.pipes.loader import Loaded
 from rota.node.posts import CANARY, Post
 from rota.node.trial import FALLS, Trial
 

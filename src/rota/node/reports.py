@@ -5,7 +5,8 @@ so what waits is bounded by the number of tasks, and a task that saves too often
 follows the state that it saved last: the agent writes that state before it gives the assignment back.
 """
 
-from rota.node.pipes import Channel, Save, TaskEnded
+from rota.node.pipes.channel import Channel
+from rota.node.pipes.resource_worker import Save, TaskEnded
 
 
 class Reports:

@@ -17,8 +17,9 @@ from rota.node.guard import Leash
 from rota.node.logs import RunLogs
 from rota.node.open_attempts import OpenAttempts
 from rota.node.output import Answer
-from rota.node.pipes import Brief
-from rota.node.posts import EXECUTOR, RUN
+from rota.node.pipes.brief import Brief
+from rota.node.posts import RUN
+from rota.node.run_posts import EXECUTOR
 from rota.node.seating import Seating
 from rota.node.seats import Orders, Seat, Tap
 from rota.node.workers import Worker

@@ -24,7 +24,7 @@ from rota.model.node import NodeStatus, PoolStatus, together
 from rota.model.relay import ResourceTally
 from rota.model.resource import KindRecord
 from rota.model.stream import StreamRecord
-from rota.node import kernel, posts
+from rota.node import kernel, wanted
 from rota.node.crew import Crew
 from rota.node.crew_runner import CrewRunner
 from rota.node.crew_watch import CrewWatch, Witness
@@ -36,10 +36,12 @@ from rota.node.lending import Lending
 from rota.node.loaders import Target
 from rota.node.logs import RunLogs
 from rota.node.open_attempts import OpenAttempts
-from rota.node.pipes import Deadline, Loaded, Order
-from rota.node.posts import Post
+from rota.node.pipes.brief import Deadline, Order
+from rota.node.pipes.loader import Loaded
+from rota.node.posts import Post, canaries
 from rota.node.relay.hold import RelayHold, RelayPlace
 from rota.node.reload import Reloads
+from rota.node.resource_posts import APART
 from rota.node.run_workers import RunWorkers
 from rota.node.runs import Runs
 from rota.node.saves import Saves
@@ -313,7 +315,7 @@ class Runtime:
         for post in self.crew.posts.values():
             shown = self._pool(post)
             name = f"task:{post.order.kind}" if post.order is not None else shown.name
-            name = "apart" if name.startswith(posts.APART) else name
+            name = "apart" if name.startswith(APART) else name
             found[name] = together(name, found[name], shown) if name in found else replace(shown, name=name)
         return list(found.values())
 
@@ -334,10 +336,10 @@ class Runtime:
 
     def _wanted(self, loaded: Loaded) -> dict[str, Post]:
         tasks, sizes = self.tasks, self.services.sizes
-        return posts.posts(loaded.app, tasks.due(), self.attempts.size, self._config, sizes, tasks.portions())
+        return wanted.posts(loaded.app, tasks.due(), self.attempts.size, self._config, sizes, tasks.portions())
 
     def _canaries(self, loaded: Loaded, generation: int) -> dict[str, Post]:
-        return posts.canaries(self._wanted(loaded), generation, self._config)
+        return canaries(self._wanted(loaded), generation, self._config)
 
     def _post(self) -> None:
         """Tell the crew what is wanted now."""

@@ -15,7 +15,7 @@ from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, Unavailable, Unknown
 from rota.model.ids import NodeId, Revision
 from rota.model.resource import SavedState
-from rota.node.pipes import Save
+from rota.node.pipes.resource_worker import Save
 from rota.node.workers import Worker
 from rota.store.port import At, Put, Store
 

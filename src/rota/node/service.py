@@ -23,10 +23,14 @@ from contextvars import copy_context
 from typing import Any
 
 from rota.model.errors import Invalid
-from rota.node.guard import Guard
-from rota.node.pipes import Beat, Brief, Channel, Finish, Pipe, Registered
-from rota.node.posts import ROUTER_GROUP
+from rota.node.pipes.brief import Brief
+from rota.node.pipes.channel import Channel, Pipe
+from rota.node.pipes.worker import Beat, Finish, Registered
+from rota.node.printed import service_lines
 from rota.node.proxy.intake import receive
+from rota.node.roles import Setup
+from rota.node.service_posts import ROUTER_GROUP
+from rota.node.tee import About
 from rota.sdk.app import App
 from rota.sdk.service import Service
 from rota.workloads.context import Client, Reply, Request
@@ -56,12 +60,18 @@ FRAME_AT = ADDRESS.size
 """Where in a parcel the client's frame begins."""
 
 
-def be_service_worker(
-    app: App, brief: Brief, sock: socket.socket, guard: Guard | None, line: socket.socket | None
-) -> None:
+def lines_of(brief: Brief) -> About:
+    """What the lines of a service's worker are about."""
+    return About(service_lines(brief.service), brief.group)
+
+
+def be_service_worker(app: App, setup: Setup) -> None:
     """Answer requests until the proxy says that there are no more, or until the agent is gone."""
+    brief, sock, extras = setup.brief, setup.sock, setup.extras
     service = app.services[brief.service]
-    if line is None:  # a canary: it shows that it can start
+    if extras:
+        line = socket.socket(fileno=extras[0])
+    else:  # a canary: it shows that it can start
         line, other = socket.socketpair()
         line_of_canary = other  # noqa: F841  # kept open, or the line would end
     if brief.group == ROUTER_GROUP:

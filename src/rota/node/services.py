@@ -20,28 +20,29 @@ from rota.model.service import ServiceStat
 from rota.node.crew import Crew
 from rota.node.journal import Tell
 from rota.node.listening import Bind, CannotListen, Listening, Wanted, listen
-from rota.node.pipes import (
+from rota.node.pipes.brief import Brief
+from rota.node.pipes.channel import pair
+from rota.node.pipes.proxy import (
     Ask,
-    Brief,
     Clear,
     Close,
     Dismiss,
-    Finish,
     Gone,
     HeldUp,
     Listen,
     Overdue,
-    Place,
     Serve,
     TakeSeat,
     Told,
     Unseated,
     Unserve,
     Withdraw,
-    pair,
 )
-from rota.node.posts import ROUTER_GROUP, Post, group_pool
+from rota.node.pipes.shared_sockets import Place
+from rota.node.pipes.worker import Finish
+from rota.node.posts import Post
 from rota.node.proxies import Proxies, Proxy
+from rota.node.service_posts import ROUTER_GROUP, group_pool
 from rota.node.shared_sockets import NotYet, SocketBorrower
 from rota.node.tables import table
 from rota.node.workers import Worker

@@ -15,7 +15,8 @@ import socket
 from collections.abc import Callable, Collection, Iterable
 
 from rota.node.listening import CannotListen, bound
-from rota.node.pipes import Borrow, Channel, Lent, Place, pair
+from rota.node.pipes.channel import Channel, pair
+from rota.node.pipes.shared_sockets import Borrow, Lent, Place
 
 SORTS = {"tcp": socket.SOCK_STREAM, "udp": socket.SOCK_DGRAM}
 

@@ -15,7 +15,8 @@ from rota.node.attempts import Running, SourceEnded
 from rota.node.crew import Crew
 from rota.node.endings import Endings
 from rota.node.open_attempts import OpenAttempts
-from rota.node.pipes import Attempt, Listed
+from rota.node.pipes.brief import Attempt
+from rota.node.pipes.source_query import Listed
 from rota.node.seating import Seating
 from rota.node.workers import Worker
 

@@ -34,23 +34,13 @@ from rota.model.errors import Invalid, RotaError, Unavailable, Unknown
 from rota.model.ids import NodeId, Revision
 from rota.model.stream import SkipRecord, origin
 from rota.node.calls import Calls
-from rota.node.guard import Guard
 from rota.node.letters import Letters
-from rota.node.pipes import (
-    AskStore,
-    Beat,
-    Brief,
-    Channel,
-    Finish,
-    Order,
-    Registered,
-    StopTask,
-    StoreSaid,
-    TaskEnded,
-    TaskSilent,
-    TaskStarted,
-    stream_of,
-)
+from rota.node.pipes.brief import Brief, Order
+from rota.node.pipes.channel import Channel
+from rota.node.pipes.resource_worker import StopTask, TaskEnded, TaskSilent, TaskStarted
+from rota.node.pipes.stream import AskStore, StoreSaid, stream_of
+from rota.node.pipes.worker import Beat, Finish, Registered
+from rota.node.roles import Setup
 from rota.sdk.app import App
 from rota.sdk.declared import Stream
 from rota.sources.open import open_source
@@ -65,8 +55,9 @@ from rota.workloads.streams.transform import Call, Transform, call_here
 from rota.workloads.streams.vanished import Skip, decide
 
 
-def be_stream(app: App, brief: Brief, sock: socket.socket, guard: Guard | None) -> None:
+def be_stream(app: App, setup: Setup) -> None:
     """Run the one stream task of this worker to its end."""
+    brief, sock = setup.brief, setup.sock
     assert brief.order is not None
     stream = app.streams.get(origin(stream_of(brief.order)))
     if stream is not None and not stream.is_async:

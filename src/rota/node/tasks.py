@@ -24,8 +24,10 @@ from rota.model.ids import Instant
 from rota.node.crew import Crew
 from rota.node.crew_watch import REASON
 from rota.node.journal import Tell
-from rota.node.pipes import Finish, Order, StartTask, StopTask, TaskEnded, TaskSilent, TaskStarted
-from rota.node.posts import APART, HOST, kinds_alone
+from rota.node.pipes.brief import Order
+from rota.node.pipes.resource_worker import StartTask, StopTask, TaskEnded, TaskSilent, TaskStarted
+from rota.node.pipes.worker import Finish
+from rota.node.resource_posts import APART, HOST, kinds_alone
 from rota.node.workers import Worker
 
 log = logging.getLogger(__name__)

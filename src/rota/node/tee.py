@@ -17,9 +17,7 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple, TextIO, cast
 
 from rota.kit.clock import SYSTEM, Clock
-from rota.model.stream import KIND
-from rota.node.pipes import Order, stream_of
-from rota.node.printed import LONGEST, Printed, resource_lines, stream_lines, written
+from rota.node.printed import LONGEST, Printed, written
 
 UNFINISHED = 100
 """Lines without an end that a thread may have begun, each about another work."""
@@ -34,13 +32,6 @@ class About(NamedTuple):
 
     subject: str
     part: str = ""
-
-
-def work_of(order: Order) -> About:
-    """What the lines of a task are about."""
-    if order.kind.startswith(KIND):
-        return About(stream_lines(stream_of(order)), f"{order.resource}#{order.slot}")
-    return About(resource_lines(order.kind, order.resource), str(order.slot))
 
 
 about: ContextVar[About | None] = ContextVar("about", default=None)

@@ -1,8 +1,8 @@
 """A worker: a child forked by the loader, or spawned, that does one sort of work.
 
 `run` makes the process its own (group, lifeline, stack file, signals, title, random seeds), runs the app's
-`on_worker_start` hooks, and hands over to the part for its role. It never returns: a fork must not run its parent's
-code to the end.
+`on_worker_start` hooks, and hands over to the body of its role (`node.roles`). It never returns: a fork must not run
+its parent's code to the end.
 """
 
 import faulthandler
@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -19,31 +19,16 @@ import setproctitle
 
 from rota.kit.faults import described, sendable
 from rota.node import kernel
-from rota.node.alone import be_alone
-from rota.node.executor import be_executor, be_run
 from rota.node.guard import Guard, Page
-from rota.node.host import be_host
-from rota.node.output import PAGE
-from rota.node.pipes import Brief, Pipe, StartFailed
-from rota.node.printed import WORKER_LINES, Printed, service_lines
-from rota.node.program import become_program
-from rota.node.service import be_service_worker
+from rota.node.pipes.brief import PAGE, Brief
+from rota.node.pipes.channel import Pipe
+from rota.node.pipes.worker import StartFailed
+from rota.node.printed import WORKER_LINES, Printed
+from rota.node.roles import Role, Setup, named, role_of
 from rota.node.stacks import SIGNAL
-from rota.node.streaming import be_stream
-from rota.node.tee import About, Keeper, install, work_of
+from rota.node.tee import About, Keeper, install
 from rota.node.warden import Warden
 from rota.sdk.app import App
-
-BODIES: dict[str, Callable[[App, Brief, socket.socket, Guard | None], None]] = {
-    "host": be_host,
-    "task": be_alone,
-    "stream": be_stream,
-}
-"""What each role does that needs nothing else; imported before the fork, which none pays for."""
-
-
-PRINTING = frozenset({"host", "task", "stream", "service"})
-"""Roles whose lines are kept in files of the node; what a run prints is kept with the run."""
 
 
 def run(
@@ -58,22 +43,14 @@ def run(
     """Be the worker that `brief` describes; `extras` are the descriptors that its role needs beside the usual ones."""
     code, keeper = 1, None
     try:
-        guard = _settle_in(brief, lifeline, stacks, extras, warden)
-        if brief.printed and brief.role in PRINTING:
-            keeper = Keeper(Printed(Path(brief.printed), brief.printed_at), _work_of(brief))
+        role = role_of(brief)
+        guard = _settle_in(brief, role, lifeline, stacks, extras, warden)
+        if brief.printed and role.keeps_lines:
+            work = named(role.about)(brief) if role.about else About(WORKER_LINES, brief.pool)
+            keeper = Keeper(Printed(Path(brief.printed), brief.printed_at), work)
             install(keeper)
-        if brief.attempt is not None and brief.attempt.argv:
-            become_program(brief, sock, guard, extras)
-        if _start(app, sock):
-            match brief.role:
-                case "service":
-                    be_service_worker(app, brief, sock, guard, socket.socket(fileno=extras[0]) if extras else None)
-                case "executor":
-                    be_executor(app, brief, sock, extras)
-                case "run":
-                    be_run(app, brief, extras)
-                case role:
-                    BODIES[role](app, brief, sock, guard)
+        if not role.has_hooks or _start(app, sock):
+            named(role.body)(app, Setup(brief, sock, guard, extras))
             code = 0
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
@@ -85,12 +62,14 @@ def run(
         _leave(code)
 
 
-def _settle_in(brief: Brief, lifeline: int, stacks: int, extras: Sequence[int], warden: Warden | None) -> Guard | None:
+def _settle_in(
+    brief: Brief, role: Role, lifeline: int, stacks: int, extras: Sequence[int], warden: Warden | None
+) -> Guard | None:
     if brief.attempt is not None:
         _own_session()
     elif os.getpgrp() != os.getpid():
         os.setpgid(0, 0)
-    guard = _guarded(brief, lifeline, extras, warden)
+    guard = _guarded(brief, role, lifeline, extras, warden)
     faulthandler.register(SIGNAL, file=stacks, all_threads=True)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -101,27 +80,18 @@ def _settle_in(brief: Brief, lifeline: int, stacks: int, extras: Sequence[int], 
     return guard
 
 
-def _work_of(brief: Brief) -> About:
-    """What the lines of a worker are about that are printed outside of any task."""
-    if brief.service:
-        return About(service_lines(brief.service), brief.group)
-    if brief.order is None:
-        return About(WORKER_LINES, brief.pool)
-    return work_of(brief.order)
-
-
 def _own_session() -> None:
     """What this process starts can leave its group, but not its session unseen; a spawned one has its own already."""
     if os.getsid(0) != os.getpid():
         os.setsid()
 
 
-def _guarded(brief: Brief, lifeline: int, extras: Sequence[int], warden: Warden | None) -> Guard | None:
+def _guarded(brief: Brief, role: Role, lifeline: int, extras: Sequence[int], warden: Warden | None) -> Guard | None:
     """End with the agent: by the kernel, or by a guard where it cannot. Work under the lease has one in any case, or is
     watched by a warden."""
     title = f"rota: guard {brief.pool}/{brief.slot} of {brief.node}"
     is_program = brief.attempt is not None and bool(brief.attempt.argv)
-    if brief.role in ("executor", "run") and extras:
+    if role.has_page and extras:
         if not kernel.is_portable():
             kernel.die_with(lifeline)
         if warden is not None and warden.enrol():

@@ -9,7 +9,8 @@ from datetime import timedelta
 from rota.decide.crew import Member, Phase
 from rota.model.ids import Instant
 from rota.node import kernel
-from rota.node.pipes import Brief, Channel, Message
+from rota.node.pipes.brief import Brief
+from rota.node.pipes.channel import Channel, Message
 from rota.node.stacks import SIGNAL, STACKS_WAIT
 
 

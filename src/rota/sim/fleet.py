@@ -27,7 +27,7 @@ from rota.model.ids import NodeId, Revision
 from rota.model.job import JobSpec
 from rota.model.node import Role
 from rota.node.assignments import Work, follow_assignments
-from rota.node.pipes import Order
+from rota.node.pipes.brief import Order
 from rota.node.session import Identity, Session, in_session
 from rota.node.status import publish_kinds, publish_status, publish_streams
 from rota.sim import resources as rooms

@@ -33,7 +33,7 @@ from rota.model.ids import Instant, Key, NodeId, Revision, SessionId
 from rota.model.node import Node, NodeStatus, Role
 from rota.model.resource import Cordon, KindRecord, ResourceRecord, ResourceStatus
 from rota.node.assignments import follow_assignments
-from rota.node.pipes import Order
+from rota.node.pipes.brief import Order
 from rota.node.session import Identity, Session, in_session
 from rota.node.status import publish_kinds, publish_status
 from rota.sim.faults import rage

@@ -22,7 +22,8 @@ from rota.kit.instant import Instant
 from rota.kit.record import replace
 from rota.kit.virtual import Handle, virtual_loop
 from rota.model.config import RuntimeConfig
-from rota.node.posts import ROUTER_GROUP, Post, group_pool, posts
+from rota.node.posts import Post
+from rota.node.service_posts import ROUTER_GROUP, group_pool, service_posts
 from rota.node.services import BATCH, GRACE
 from rota.node.tables import table
 from rota.sim.outside import in_process
@@ -41,7 +42,6 @@ from rota.workloads.services.parcels import (
 from rota.workloads.services.routing import ROUTER
 from rota.workloads.services.spec import ServiceSpec
 from rota.workloads.services.table import Table, active, merged
-from rota.workloads.summary import AppSummary
 
 SERVICE = "logic"
 SLOWEST = 0.02
@@ -375,8 +375,8 @@ class SimNode:
     def posts(self) -> dict[str, Post]:
         """What the wanted generation asks for."""
         if self.target not in self._posts:
-            app = AppSummary(name="sim", start="fork", services=(self.summaries[self.target],))
-            self._posts[self.target] = posts(app, (), 0, CONFIG)
+            asked = service_posts(self.summaries[self.target], CONFIG, {})
+            self._posts[self.target] = {post.pool.name: post for post in asked}
         return self._posts[self.target]
 
     @property

@@ -24,7 +24,7 @@ from rota.model.ids import Key, LeaseId, NodeId, Revision
 from rota.model.manifest import Manifest
 from rota.model.node import NodeStatus
 from rota.model.stream import kind_of
-from rota.node.pipes import Order
+from rota.node.pipes.brief import Order
 from rota.sim.network import TIMEOUT, SimStore
 from rota.sim.world import Machine, World
 from rota.sources.open import open_source

@@ -17,7 +17,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from msgspec.structs import fields
 
 from rota.api import grpc as door
-from rota.api import introspection, methods, operations, overview, refusals, resources, wire
+from rota.api import introspection, methods, overview, refusals, resource_operations, resources, wire
 from rota.api.behind import Behind
 from rota.api.doorkeeper import Doorkeeper
 from rota.api.health import Health
@@ -65,7 +65,7 @@ async def leader(store: Store, id: str, *nodes: str, **more: Any) -> AsyncIterat
     """Inside, somebody places `room/id` when it is there, as a leader would."""
 
     async def place() -> None:
-        view = await eventually(lambda: operations.get_resource(store, "room", id), despite=(NotFound,))
+        view = await eventually(lambda: resource_operations.get_resource(store, "room", id), despite=(NotFound,))
         await settle(store, view, *nodes, **more)
 
     placing = asyncio.create_task(place())
@@ -259,7 +259,7 @@ def test_a_wait_is_as_long_as_the_caller_has_time(wait: float, remaining: float 
 
 async def test_a_list_comes_in_pages(ask: Caller, store: Store) -> None:
     for id in ("a1", "a2", "b1"):
-        view = await operations.create_resource(store, CLOCK, {"kind": "room", "id": id})
+        view = await resource_operations.create_resource(store, CLOCK, {"kind": "room", "id": id})
         if id == "a1":
             trouble = Trouble(node=NodeId("n2"), at=CLOCK.wall(), why="no camera", strikes=3)
             await settle(store, view, "n1", given_back=trouble, failing={"n1": "no camera"}, not_running=1)
@@ -285,7 +285,7 @@ async def test_a_list_comes_in_pages(ask: Caller, store: Store) -> None:
 async def test_a_page_that_would_be_too_large_has_fewer(ask: Caller, store: Store) -> None:
     for number in range(200):
         fields = {"kind": "room", "id": f"{number:03}", "spec": {"x": "x" * 8000}}
-        await operations.create_resource(store, CLOCK, fields)
+        await resource_operations.create_resource(store, CLOCK, fields)
     seen: list[str] = []
     token = ""
     while True:
@@ -365,7 +365,7 @@ async def test_nodes_are_listed_cordoned_and_explained(ask: Caller, store: Store
 
 
 async def test_a_resource_is_explained(ask: Caller, store: Store) -> None:
-    view = await operations.create_resource(store, CLOCK, {"kind": "room", "id": "1"})
+    view = await resource_operations.create_resource(store, CLOCK, {"kind": "room", "id": "1"})
     await settle(store, view, pending="no slots are free", refusals={"n1": "full"})
     why = await ask.resources("Why", pb.WhyResourceRequest(kind="room", id="1"), pb.WhyAnswer)
     assert why.thing == "room/1"
@@ -415,14 +415,14 @@ async def test_what_no_node_can_take_is_kept(ask: Caller, store: Store) -> None:
     async with leader(store, "t", pending="no node is up"):
         async with refused(Code.UNAVAILABLE, "no worker nodes", "no node is up"):
             await ask.add("t")
-    assert (await operations.get_resource(store, "room", "t")).id == "t"
+    assert (await resource_operations.get_resource(store, "room", "t")).id == "t"
 
 
 @pytest.mark.usefixtures("in_good_time")
 async def test_who_adds_is_told_before_its_deadline_that_nobody_has_placed_it(ask: Caller, store: Store) -> None:
     async with refused(Code.DEADLINE_EXCEEDED, "room/t is kept"):
         await ask.add("t")
-    assert (await operations.get_resource(store, "room", "t")).id == "t"
+    assert (await resource_operations.get_resource(store, "room", "t")).id == "t"
 
 
 # What is refused, whatever was asked

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from rota.api import hooks, operations, resources
+from rota.api import hooks, node_operations, resources
 from rota.api.behind import Behind
 from rota.api.doorkeeper import Doorkeeper
 from rota.api.health import Health
@@ -79,20 +79,20 @@ async def test_the_idlest_is_the_one_with_the_lowest_score_that_is_to_be_had(sto
         await busy(store, name, score, used=3)
     await join(store, "e", role=Role.SUPERVISE)
     await busy(store, "e", 0.0)
-    await operations.cordon_node(store, CLOCK, "c")
+    await node_operations.cordon_node(store, CLOCK, "c")
     await fall(store, "d")
-    found = await operations.idlest_node(store)
+    found = await node_operations.idlest_node(store)
     assert (found.node, found.score, found.executors_free) == ("b", 3.5, 5)
 
 
 async def test_where_no_node_is_to_be_had_each_says_why(store: Store) -> None:
     with pytest.raises(Unavailable, match="there are no nodes"):
-        await operations.idlest_node(store)
+        await node_operations.idlest_node(store)
     await join(store, "a")
     await join(store, "b")
     await fall(store, "b")
     with pytest.raises(Unavailable, match="a: it has not said yet how busy it is; b: it is offline"):
-        await operations.idlest_node(store)
+        await node_operations.idlest_node(store)
 
 
 async def test_nodes_show_load_and_standing(store: Store) -> None:
@@ -102,7 +102,7 @@ async def test_nodes_show_load_and_standing(store: Store) -> None:
     await fall(store, "c")
     held = Strikes(node=NodeId("b"), session=SessionId("s-b"), observer=NodeId("a"), at=[CLOCK.wall()], why="no answer")
     await store.commit(Put(keys.strikes(NodeId("b"), NodeId("a")), codec.encode(held)))
-    nodes = {node.id: node for node in (await operations.list_nodes(store)).nodes}
+    nodes = {node.id: node for node in (await node_operations.list_nodes(store)).nodes}
     assert nodes[NodeId("a")].load == NodeLoad(score=12.5, cpu=0.125, memory=0.5, executors=8, executors_used=0)
     assert [nodes[NodeId(name)].standing for name in "abc"] == list(Standing)
     assert nodes[NodeId("b")].standing_why == "a did not reach it: no answer"

@@ -6,7 +6,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from rota.api import job_operations, job_why
+from rota.api import job_why, run_operations
 from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.errors import NotFound
@@ -34,7 +34,7 @@ async def worker(store: Store, name: str = "a", executors: int = 2, **labels: st
 
 
 async def start(store: Store) -> str:
-    return (await job_operations.run_job(store, "backup", by="me")).id
+    return (await run_operations.run_job(store, "backup", by="me")).id
 
 
 async def bind(store: Store, run: str, node: str = "a") -> None:
@@ -63,7 +63,7 @@ async def test_a_run_waits_for_the_limit_of_its_job(store: Store) -> None:
     limit = "1 of it run already, and that is its limit"
     assert await reasons(store, second) == (limit,)
     assert await reasons(store, third) == (limit, "1 runs of its job were due before it")
-    page = await job_why.explained(store, await job_operations.list_runs(store))
+    page = await job_why.explained(store, await run_operations.list_runs(store))
     assert {view.id: view.why.partition(";")[0] for view in page.runs} == {first: "", second: limit, third: limit}
     assert (await job_why.why_job(store, "backup")).reasons[-1] == f"a run of it gets no node now: {limit}"
 

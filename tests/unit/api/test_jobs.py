@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from rota.api import grpc as grpc_door
-from rota.api import job_operations, resources, transcode
+from rota.api import job_operations, job_reading, resources, run_listing, run_operations, run_output, transcode
 from rota.api.behind import Behind
 from rota.api.health import Health
 from rota.api.http import door
@@ -162,27 +162,27 @@ async def test_a_duration_that_leaves_the_calendar_is_refused(store: Store, fiel
 
 async def test_a_run_is_started_interrupted_and_done_again(store: Store, logs: Logs) -> None:
     await add(store)
-    run = await job_operations.run_job(store, "backup", by="me", payload={"day": 1})
+    run = await run_operations.run_job(store, "backup", by="me", payload={"day": 1})
     assert (run.state, run.cause, run.by, run.payload) == (RunState.PENDING, Cause.MANUAL, "me", {"day": 1})
-    assert (await job_operations.list_runs(store)).runs == (run,)
-    stopped = await job_operations.interrupt_run(store, run.id, by="me", why="enough")
+    assert (await run_operations.list_runs(store)).runs == (run,)
+    stopped = await run_operations.interrupt_run(store, run.id, by="me", why="enough")
     assert (stopped.state, stopped.is_over) == (RunState.INTERRUPTED, True)
     with pytest.raises(Invalid, match="over already"):
-        await job_operations.interrupt_run(store, run.id, by="me")
-    again = await job_operations.restart_run(store, run.id, by="you")
+        await run_operations.interrupt_run(store, run.id, by="me")
+    again = await run_operations.restart_run(store, run.id, by="you")
     assert (again.of, again.payload, again.cause) == (run.id, {"day": 1}, Cause.RESTART)
     with pytest.raises(Invalid, match="is not over"):
-        await job_operations.delete_run(store, logs, again.id)
+        await run_operations.delete_run(store, logs, again.id)
     await logs.append([LogChunk(run.id, 1, 0, b"said\n", True)])
-    await job_operations.delete_run(store, logs, run.id)
+    await run_operations.delete_run(store, logs, run.id)
     assert await logs.read(run.id, 1) == b""
     with pytest.raises(NotFound, match="there is no run"):
-        await job_operations.get_run(store, run.id)
+        await run_operations.get_run(store, run.id)
 
 
 @pytest.mark.parametrize("run", ["nothing", "backup/nothing", "", "a/b/c"])
 async def test_a_run_that_there_is_not(store: Store, run: str) -> None:
-    for asked in (job_operations.get_run(store, run), job_operations.restart_run(store, run, by="me")):
+    for asked in (run_operations.get_run(store, run), run_operations.restart_run(store, run, by="me")):
         with pytest.raises(NotFound, match="there is no run"):
             await asked
 
@@ -190,26 +190,26 @@ async def test_a_run_that_there_is_not(store: Store, run: str) -> None:
 async def test_a_payload_has_a_limit(store: Store) -> None:
     await add(store)
     with pytest.raises(Invalid, match="at most 65536"):
-        await job_operations.run_job(store, "backup", by="me", payload="x" * 70_000)
+        await run_operations.run_job(store, "backup", by="me", payload="x" * 70_000)
 
 
 async def test_who_waits_is_told_when_the_run_is_over(store: Store) -> None:
     await add(store)
-    run = await job_operations.run_job(store, "backup", by="me")
-    waiting = asyncio.create_task(job_operations.await_run(store, run.id, timedelta(seconds=20)))
+    run = await run_operations.run_job(store, "backup", by="me")
+    waiting = asyncio.create_task(run_operations.await_run(store, run.id, timedelta(seconds=20)))
     entry = await store.get(keys.live_run(run.id))
     assert entry is not None
     record = codec.decode(RunRecord, entry.value)
     ended = replace(record, state=RunState.SUCCEEDED, ended=NOON, outcome=Outcome(state=RunState.SUCCEEDED))
     await store.commit(Delete(entry.key), Put(keys.run(run.id), codec.encode(ended)))
     assert (await waiting).state is RunState.SUCCEEDED
-    patience = await job_operations.run_job(store, "backup", by="me", wait=timedelta(milliseconds=50))
+    patience = await run_operations.run_job(store, "backup", by="me", wait=timedelta(milliseconds=50))
     assert patience.state is RunState.PENDING
 
 
 async def test_a_request_with_an_idempotency_key_starts_one_run_however_often_it_is_asked(store: Store) -> None:
     await add(store)
-    start = partial(job_operations.run_job, store, "backup", by="me")
+    start = partial(run_operations.run_job, store, "backup", by="me")
     first = await start(payload={"n": 7}, key="order-7")
     assert await start(payload={"n": 7}, key="order-7") == first
     assert (await start(payload={"n": 7}, key="order-8")).id != first.id
@@ -219,8 +219,8 @@ async def test_a_request_with_an_idempotency_key_starts_one_run_however_often_it
         await start(key="a b")
     together = await asyncio.gather(*(start(key="order-9") for _ in range(4)))
     assert len({run.id for run in together}) == 1
-    assert len((await job_operations.list_runs(store)).runs) == 3
-    await job_operations.interrupt_run(store, first.id, by="me")
+    assert len((await run_operations.list_runs(store)).runs) == 3
+    await run_operations.interrupt_run(store, first.id, by="me")
     assert (await start(payload={"n": 7}, key="order-7")).state is RunState.INTERRUPTED
     await verbs.delete_run(store, first.id)
     with pytest.raises(Conflict, match="has been deleted since"):
@@ -236,7 +236,7 @@ async def test_runs_are_listed_from_the_newest_on_across_jobs_and_pages(store: S
     for limit in (1, 2, 3, 5, 100):
         found, token = [], None
         while True:
-            page = await job_operations.list_runs(store, limit=limit, token=token)
+            page = await run_operations.list_runs(store, limit=limit, token=token)
             found += [run.id for run in page.runs]
             token = page.next
             if token is None:
@@ -244,19 +244,19 @@ async def test_runs_are_listed_from_the_newest_on_across_jobs_and_pages(store: S
         assert sorted(found) == sorted(made)
         dues = [run.partition("/")[2].partition("-")[0] for run in found]
         assert dues == sorted(dues, reverse=True)
-    only = await job_operations.list_runs(store, job="b", limit=3)
+    only = await run_operations.list_runs(store, job="b", limit=3)
     assert [run.id for run in only.runs] == [run_id("b", NOON + number * HOUR) for number in (6, 5, 4)]
 
 
 async def test_runs_that_are_not_over_come_first_page_by_page(store: Store) -> None:
     for job in ("a", "b"):
         await job_operations.put_job(store, {"name": job, "argv": ["true"]}, by="me")
-    living = {(await job_operations.run_job(store, job, by="me")).id for job in "ababa"}
+    living = {(await run_operations.run_job(store, job, by="me")).id for job in "ababa"}
     ended = [await over(store, "a", NOON + number * HOUR) for number in range(3)]
     for limit in (1, 2, 5, 6, 100):
         found, token = [], None
         while True:
-            page = await job_operations.list_runs(store, limit=limit, token=token)
+            page = await run_operations.list_runs(store, limit=limit, token=token)
             assert len(page.runs) <= limit
             found += [run.id for run in page.runs]
             token = page.next
@@ -264,7 +264,7 @@ async def test_runs_that_are_not_over_come_first_page_by_page(store: Store) -> N
                 break
         assert set(found[:5]) == living
         assert found[5:] == ended[::-1]
-    only = await job_operations.list_runs(store, job="b", states=["pending"])
+    only = await run_operations.list_runs(store, job="b", states=["pending"])
     assert {run.id for run in only.runs} == {run for run in living if run.startswith("b/")}
     assert only.next is None
 
@@ -273,28 +273,28 @@ async def test_runs_are_listed_by_state(store: Store) -> None:
     await over(store, "a", NOON)
     failed = await over(store, "a", NOON + HOUR, RunState.FAILED)
     await over(store, "a", NOON + 2 * HOUR, RunState.TIMED_OUT)
-    page = await job_operations.list_runs(store, states=["failed"])
+    page = await run_operations.list_runs(store, states=["failed"])
     assert [run.id for run in page.runs] == [failed]
     assert page.runs[0].error == "no luck"
-    assert len((await job_operations.list_runs(store, states=["failed", "timed-out"])).runs) == 2
+    assert len((await run_operations.list_runs(store, states=["failed", "timed-out"])).runs) == 2
     with pytest.raises(Invalid, match='state is "broken"; there are pending'):
-        await job_operations.list_runs(store, states=["broken"])
+        await run_operations.list_runs(store, states=["broken"])
     with pytest.raises(NotFound, match='there is no job "z"'):
-        await job_operations.list_runs(store, job="z")
+        await run_operations.list_runs(store, job="z")
 
 
 async def test_runs_are_listed_by_the_node_that_had_an_attempt_and_from_a_due_time_on(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_operations, "MOST_LOOKED_AT", 6)
+    monkeypatch.setattr(run_listing, "MOST_LOOKED_AT", 6)
     await add(store)
-    waiting = (await job_operations.run_job(store, "backup", by="me")).id
+    waiting = (await run_operations.run_job(store, "backup", by="me")).id
     ended = [await over(store, job, NOON + number * HOUR) for number in range(4) for job in "ab"]
 
     async def listed(**wanted: Any) -> list[str]:
         found, token = list[str](), None
         while True:
-            page = await job_operations.list_runs(store, token=token, **wanted)
+            page = await run_operations.list_runs(store, token=token, **wanted)
             assert page.looked_at <= 6
             found, token = [*found, *(run.id for run in page.runs)], page.next
             if token is None:
@@ -304,32 +304,32 @@ async def test_runs_are_listed_by_the_node_that_had_an_attempt_and_from_a_due_ti
     assert await listed(node="n9") == []
     assert sorted(await listed(since=NOON + 2 * HOUR)) == sorted([waiting, *ended[4:]])
     assert await listed(since=NOON + 3 * HOUR, job="b", node="n1") == [ended[7]]
-    recent = await job_operations.list_runs(store, since=NOON + 3 * HOUR, job="b")
+    recent = await run_operations.list_runs(store, since=NOON + 3 * HOUR, job="b")
     assert (recent.looked_at, recent.next) == (1, None), "the history before it is not read"
 
 
 async def test_a_run_is_listed_for_the_nodes_of_its_earlier_attempts(store: Store) -> None:
     moved = await over(store, "a", NOON)
     tried = Try(attempt=1, epoch=5, node=NodeId("n7"), outcome=Outcome(state=RunState.LOST), ended=NOON)
-    record = replace(await job_operations.run_record(store, moved), attempt=2, earlier=(tried,))
+    record = replace(await job_reading.run_record(store, moved), attempt=2, earlier=(tried,))
     await store.commit(Put(keys.run(moved), codec.encode(record)))
-    assert [run.id for run in (await job_operations.list_runs(store, node="n7")).runs] == [moved]
+    assert [run.id for run in (await run_operations.list_runs(store, node="n7")).runs] == [moved]
 
 
 async def test_one_call_looks_at_so_many_runs_and_the_next_goes_on_behind_them(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_operations, "MOST_LOOKED_AT", 4)
+    monkeypatch.setattr(run_listing, "MOST_LOOKED_AT", 4)
     failed = [await over(store, job, NOON, RunState.FAILED) for job in "ab"]
     for number in range(1, 6):
         for job in "ab":
             await over(store, job, NOON + number * HOUR)
     await add(store)
-    waiting = [(await job_operations.run_job(store, "backup", by="me")).id for _ in range(6)]
+    waiting = [(await run_operations.run_job(store, "backup", by="me")).id for _ in range(6)]
     for states, expected in ((["failed"], failed), (["failed", "pending"], [*waiting, *failed])):
         found, calls, token = list[str](), 0, None
         while calls == 0 or token is not None:
-            page = await job_operations.list_runs(store, states=states, token=token)
+            page = await run_operations.list_runs(store, states=states, token=token)
             found, calls, token = [*found, *(run.id for run in page.runs)], calls + 1, page.next
             assert page.looked_at <= 4
         assert sorted(found) == sorted(expected)
@@ -345,7 +345,7 @@ async def test_due_times_that_had_no_run_are_filled_in(store: Store) -> None:
     with pytest.raises(Invalid, match="2 of these due times"):
         await job_operations.backfill_job(store, "backup", *span, by="me")
     lacking = await job_operations.preview_backfill(store, "backup", *span, is_forced=True)
-    assert (await job_operations.list_runs(store, states=["pending"])).runs == ()
+    assert (await run_operations.list_runs(store, states=["pending"])).runs == ()
     made = await job_operations.backfill_job(store, "backup", *span, by="me", is_forced=True)
     assert list(made) == [run_id("backup", NOON - number * HOUR) for number in (4, 3, 1)]
     assert lacking == made
@@ -364,30 +364,30 @@ async def test_due_times_that_had_no_run_are_filled_in(store: Store) -> None:
 async def test_output_is_read_in_pieces_and_followed_to_its_end(store: Store, logs: Logs) -> None:
     run = await over(store, "a", NOON)
     await logs.append([LogChunk(run, 1, 0, b"one\n"), LogChunk(run, 1, 4, b"two\n", True)])
-    part = await job_operations.read_log(store, logs, run, offset=2)
+    part = await run_output.read_log(store, logs, run, offset=2)
     assert (part.data, part.next, part.is_whole) == (b"e\ntwo\n", 8, True)
-    async with aclosing(job_operations.follow_log(store, logs, run)) as parts:
+    async with aclosing(run_output.follow_log(store, logs, run)) as parts:
         assert b"".join([each.data async for each in parts]) == b"one\ntwo\n"
     with pytest.raises(NotFound, match="has no attempt 7"):
-        await job_operations.read_log(store, logs, run, attempt=7)
+        await run_output.read_log(store, logs, run, attempt=7)
     with pytest.raises(Invalid, match="below zero"):
-        await job_operations.read_log(store, logs, run, offset=-1)
+        await run_output.read_log(store, logs, run, offset=-1)
 
 
 async def test_output_that_is_asked_for_far_behind_its_end_is_empty(store: Store, logs: Logs) -> None:
     run = await over(store, "a", NOON)
     await logs.append([LogChunk(run, 1, 0, b"one\n", True)])
     for offset in (2**53, 2**63 - 1):
-        part = await job_operations.read_log(store, logs, run, offset=offset)
+        part = await run_output.read_log(store, logs, run, offset=offset)
         assert (part.data, part.next, part.is_whole) == (b"", offset, True)
     with pytest.raises(Invalid, match=r"nor above 2\^63 - 1"):
-        await job_operations.read_log(store, logs, run, offset=2**63)
+        await run_output.read_log(store, logs, run, offset=2**63)
 
 
 async def test_output_of_a_run_that_is_over_is_whole_when_all_of_it_is_there(
     store: Store, logs: Logs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_operations, "POLL", 0.01)
+    monkeypatch.setattr(run_output, "POLL", 0.01)
     run = await over(store, "a", NOON)
     entry = await store.get(keys.run(run))
     assert entry is not None
@@ -396,20 +396,20 @@ async def test_output_of_a_run_that_is_over_is_whole_when_all_of_it_is_there(
     said = replace(record, outcome=replace(record.outcome, log_bytes=8))
     await store.commit(Put(entry.key, codec.encode(said)))
     await logs.append([LogChunk(run, 1, 0, b"one\n")])
-    assert not (await job_operations.read_log(store, logs, run)).is_whole, "the rest is still under way"
-    async with aclosing(job_operations.follow_log(store, logs, run)) as parts:
+    assert not (await run_output.read_log(store, logs, run)).is_whole, "the rest is still under way"
+    async with aclosing(run_output.follow_log(store, logs, run)) as parts:
         assert (await anext(parts)).data == b"one\n"
         await logs.append([LogChunk(run, 1, 4, b"two\n")])
         assert [each.data async for each in parts] == [b"two\n"]
-    assert (await job_operations.read_log(store, logs, run)).is_whole
+    assert (await run_output.read_log(store, logs, run)).is_whole
 
 
 async def test_output_that_grows_is_followed(store: Store, logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_operations, "POLL", 0.01)
+    monkeypatch.setattr(run_output, "POLL", 0.01)
     await add(store)
-    run = (await job_operations.run_job(store, "backup", by="me")).id
+    run = (await run_operations.run_job(store, "backup", by="me")).id
     await logs.append([LogChunk(run, 1, 0, b"one\n")])
-    async with aclosing(job_operations.follow_log(store, logs, run)) as parts:
+    async with aclosing(run_output.follow_log(store, logs, run)) as parts:
         assert (await anext(parts)).data == b"one\n"
         coming = asyncio.ensure_future(anext(parts))
         await asyncio.sleep(0.05)
@@ -421,9 +421,9 @@ async def test_output_that_grows_is_followed(store: Store, logs: Logs, monkeypat
 async def test_output_of_a_lost_attempt_is_never_called_whole(
     store: Store, logs: Logs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_operations, "LINGER", 0.0)
+    monkeypatch.setattr(run_output, "LINGER", 0.0)
     await add(store)
-    run = (await job_operations.run_job(store, "backup", by="me")).id
+    run = (await run_operations.run_job(store, "backup", by="me")).id
     entry = await store.get(keys.live_run(run))
     assert entry is not None
     bound = bind(codec.decode(RunRecord, entry.value), NodeId("n"), SessionId("s"), NOON)
@@ -434,9 +434,9 @@ async def test_output_of_a_lost_attempt_is_never_called_whole(
               (Put(entry.key, codec.encode(lost)),))
         )  # fmt: skip
         await logs.append([LogChunk(run, 1, 0, b"one\n")])
-        part = await job_operations.read_log(store, logs, run, attempt=1)
+        part = await run_output.read_log(store, logs, run, attempt=1)
         assert (part.data, part.is_whole) == (b"one\n", False)
-        told = [each.data async for each in job_operations.follow_log(store, logs, run, attempt=1)]
+        told = [each.data async for each in run_output.follow_log(store, logs, run, attempt=1)]
         assert told == [b"one\n"], "and who follows is not kept waiting"
 
 
@@ -465,20 +465,20 @@ async def bound_to(store: Store, run: str, node: str, **changes: object) -> RunR
 
 async def test_output_is_read_at_the_node_that_has_it_unless_the_place_is_shared(store: Store, logs: Logs) -> None:
     await add(store)
-    run = (await job_operations.run_job(store, "backup", by="me")).id
+    run = (await run_operations.run_job(store, "backup", by="me")).id
     elsewhere = Elsewhere()
-    part = await job_operations.read_log(store, logs, run, log_at=elsewhere)
+    part = await run_output.read_log(store, logs, run, log_at=elsewhere)
     assert (part.data, part.is_whole, elsewhere.asked) == (b"", False, []), "it is bound to no node yet"
     await bound_to(store, run, "n1")
     with pytest.raises(Unavailable, match="is kept at node n1"):
-        await job_operations.read_log(store, logs, run, log_at=elsewhere)
+        await run_output.read_log(store, logs, run, log_at=elsewhere)
     elsewhere.logs["n1", 1] = b"one"
-    part = await job_operations.read_log(store, logs, run, offset=1, log_at=elsewhere)
+    part = await run_output.read_log(store, logs, run, offset=1, log_at=elsewhere)
     assert (part.data, part.next, part.is_whole) == (b"ne", 3, False)
     assert elsewhere.asked == [("n1", 1, 0), ("n1", 1, 1)]
     await logs.append([LogChunk(run, 1, 0, b"shared")])
     logs.is_shared = True
-    assert (await job_operations.read_log(store, logs, run, log_at=elsewhere)).data == b"shared"
+    assert (await run_output.read_log(store, logs, run, log_at=elsewhere)).data == b"shared"
     assert len(elsewhere.asked) == 2
 
 
@@ -486,19 +486,19 @@ async def test_each_attempt_is_read_at_its_own_node_and_one_that_moved_at_the_pr
     store: Store, logs: Logs
 ) -> None:
     await add(store)
-    run = (await job_operations.run_job(store, "backup", by="me")).id
+    run = (await run_operations.run_job(store, "backup", by="me")).id
     elsewhere = Elsewhere()
     elsewhere.logs.update({("n1", 1): b"lost on n1", ("n2", 2): b"moved away", ("n3", 2): b"at work on n3"})
     lost = lose(await bound_to(store, run, "n1", lost_left=1), Revision(5), NOON)
     await store.commit(Put(keys.live_run(run), codec.encode(lost)))
-    part = await job_operations.read_log(store, logs, run, log_at=elsewhere)
+    part = await run_output.read_log(store, logs, run, log_at=elsewhere)
     assert (part.attempt, part.data) == (1, b"lost on n1"), "the next attempt is bound to no node yet"
     refused = release(await bound_to(store, run, "n2"), NOON, "it is stopping")
     await store.commit(Put(keys.live_run(run), codec.encode(refused)))
     await bound_to(store, run, "n3")  # the same attempt has another node
-    part = await job_operations.read_log(store, logs, run, log_at=elsewhere)
+    part = await run_output.read_log(store, logs, run, log_at=elsewhere)
     assert (part.attempt, part.data) == (2, b"at work on n3")
-    assert (await job_operations.read_log(store, logs, run, attempt=1, log_at=elsewhere)).data == b"lost on n1"
+    assert (await run_output.read_log(store, logs, run, attempt=1, log_at=elsewhere)).data == b"lost on n1"
 
 
 async def test_the_end_of_a_log_is_known_without_its_node(store: Store, logs: Logs) -> None:
@@ -510,22 +510,22 @@ async def test_the_end_of_a_log_is_known_without_its_node(store: Store, logs: Lo
     said = replace(record, node=NodeId("n1"), outcome=replace(record.outcome, log_bytes=8))
     await store.commit(Put(entry.key, codec.encode(said)))
     for offset in (8, 10**6):
-        part = await job_operations.read_log(store, logs, run, offset=offset, log_at=elsewhere)
+        part = await run_output.read_log(store, logs, run, offset=offset, log_at=elsewhere)
         assert (part.data, part.next, part.is_whole) == (b"", offset, True)
     assert elsewhere.asked == []
     elsewhere.logs["n1", 1] = b""  # it was forgotten there
-    assert not (await job_operations.read_log(store, logs, run, log_at=elsewhere)).is_whole
+    assert not (await run_output.read_log(store, logs, run, log_at=elsewhere)).is_whole
 
 
 async def test_who_follows_hears_when_the_node_stays_away(
     store: Store, logs: Logs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_operations, "POLL", 0.01)
+    monkeypatch.setattr(run_output, "POLL", 0.01)
     await add(store)
-    run, elsewhere = (await job_operations.run_job(store, "backup", by="me")).id, Elsewhere()
+    run, elsewhere = (await run_operations.run_job(store, "backup", by="me")).id, Elsewhere()
     await bound_to(store, run, "n1")
     elsewhere.logs["n1", 1] = b"one\n"
-    async with aclosing(job_operations.follow_log(store, logs, run, log_at=elsewhere)) as parts:
+    async with aclosing(run_output.follow_log(store, logs, run, log_at=elsewhere)) as parts:
         assert (await anext(parts)).data == b"one\n"
         elsewhere.logs["n1", 1] += b"two\n"
         assert (await anext(parts)).data == b"two\n"
@@ -548,7 +548,7 @@ async def test_every_door_reads_and_follows_at_the_node_that_has_the_log(store: 
     routes = resources.routes(behind)
     ask = Caller(door(Health(CLOCK), registry(Figures), dict, gate=GATE, more=routes, clock=CLOCK))
     await add(store)
-    run = (await job_operations.run_job(store, "backup", by="me")).id
+    run = (await run_operations.run_job(store, "backup", by="me")).id
     await bound_to(store, run, "n1")
     for path in ("log", "log/follow"):
         refused = await ask("GET", f"/v1/runs/{run}/{path}")
@@ -682,7 +682,7 @@ async def test_attempts_that_came_to_nothing_are_shown(store: Store) -> None:
     lost = Try(attempt=1, epoch=5, node=NodeId("n2"), outcome=Outcome(state=RunState.LOST), ended=NOON)
     record = replace(codec.decode(RunRecord, entry.value), earlier=(lost,), attempt=2, late=(lost,))
     await store.commit(Put(entry.key, codec.encode(record)))
-    view = await job_operations.get_run(store, id)
+    view = await run_operations.get_run(store, id)
     shown: Any = transcode.encode(view, pb.Run.DESCRIPTOR)
     assert (shown.earlier[0].state, shown.late[0].node, shown.attempt) == ("lost", "n2", 2)
     assert view.earlier[0].epoch == Revision(5)

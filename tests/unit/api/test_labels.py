@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rota.api import fleet_status, operations
+from rota.api import fleet_status, node_operations
 from rota.api.labels import MOST, label_node
 from rota.control.view import read_fleet
 from rota.model import keys
@@ -25,7 +25,7 @@ async def store() -> AsyncIterator[Store]:
 
 async def counted(store: Store) -> dict[str, str]:
     """The labels of n1 as every reader sees them."""
-    (node,) = (await operations.list_nodes(store)).nodes
+    (node,) = (await node_operations.list_nodes(store)).nodes
     placed = dict((await read_fleet(store)).labels(NodeId("n1")))
     [status] = (await fleet_status.fleet_status(store))["nodes"]
     assert node.labels == placed == status["labels"]

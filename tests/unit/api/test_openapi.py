@@ -11,7 +11,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from rota.api import bodies, calls, openapi, resources, verbs
 from rota.api.hooks import FIELDS as HOOK_FIELDS
-from rota.api.schema import CHANGEABLE
+from rota.api.resource_schema import CHANGEABLE
 from rota.decide.access import Access
 from rota.kit.docs import class_doc, field_docs
 from rota.model.problems import PROBLEMS

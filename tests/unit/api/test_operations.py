@@ -11,25 +11,33 @@ from rota.api import (
     audit,
     certificates,
     crawler,
+    event_operations,
     fleet_status,
     hooks,
     idempotency,
     job_operations,
     job_why,
     labels,
-    operations,
+    limits,
+    node_operations,
+    node_why,
     overview,
     planning,
     printing,
     pulse,
     relays,
+    resource_operations,
+    resource_why,
+    run_operations,
+    run_output,
     steering,
     stream_operations,
     syncing,
     tokens,
     watching,
+    why,
 )
-from rota.api.schema import LARGEST, ResourceView
+from rota.api.resource_schema import LARGEST, ResourceView
 from rota.api.verbs import OPERATIONS
 from rota.decide.access import Access
 from rota.kit.record import replace
@@ -87,10 +95,10 @@ async def test_a_spec_that_its_kind_does_not_take_is_refused(
 async def test_a_spec_is_checked_when_it_changes_and_an_old_one_may_stay(store: Store) -> None:
     await create(store, "1", spec={"old": True})
     await declare(store, "room", schema=SPEC)
-    assert (await operations.update_resource(store, "room", "1", {"priority": 3})).priority == 3
+    assert (await resource_operations.update_resource(store, "room", "1", {"priority": 3})).priority == 3
     with pytest.raises(Invalid, match="depth"):
-        await operations.update_resource(store, "room", "1", {"spec": {"lang": "en", "depth": "deep"}})
-    changed = await operations.update_resource(store, "room", "1", {"spec": {"lang": "en", "depth": 2}})
+        await resource_operations.update_resource(store, "room", "1", {"spec": {"lang": "en", "depth": "deep"}})
+    changed = await resource_operations.update_resource(store, "room", "1", {"spec": {"lang": "en", "depth": 2}})
     assert changed.spec == {"lang": "en", "depth": 2}
 
 
@@ -105,7 +113,7 @@ async def test_a_resource_is_made_as_it_was_asked_for(store: Store) -> None:
     assert {name: getattr(made, name) for name in fields} == fields
     assert (made.name, made.origin, made.created) == ("room/21452505", "api", CLOCK.wall())
     assert made.status is None
-    assert await operations.get_resource(store, "room", "21452505") == made
+    assert await resource_operations.get_resource(store, "room", "21452505") == made
     entry = await store.get("/resources/room/21452505")
     assert entry is not None
     assert entry.modified == made.version
@@ -148,7 +156,7 @@ async def test_what_is_left_out_or_null_is_the_default(store: Store) -> None:
 )  # fmt: skip
 async def test_a_wrong_field_is_named(store: Store, fields: dict[str, object], said: str) -> None:
     with pytest.raises(Invalid) as refused:
-        await operations.create_resource(store, CLOCK, fields)
+        await resource_operations.create_resource(store, CLOCK, fields)
     assert said in str(refused.value)
     assert not (await store.scan(keys.RESOURCES)).entries
 
@@ -161,24 +169,24 @@ async def test_a_fleet_without_kinds_says_so() -> None:
 
 async def test_what_stands_for_a_group_of_a_stream_is_left_to_it(store: Store) -> None:
     await declare(store, "stream:clicks")
-    assert [kind.name for kind in await operations.list_kinds(store)] == ["room"]
+    assert [kind.name for kind in await resource_operations.list_kinds(store)] == ["room"]
     says = 'stream:clicks/g stands for a group of stream "clicks"'
     with pytest.raises(Invalid, match="use letters, digits"):
-        await operations.create_resource(store, HandClock(), {"kind": "stream:clicks", "id": "g"})
+        await resource_operations.create_resource(store, HandClock(), {"kind": "stream:clicks", "id": "g"})
     with pytest.raises(Invalid, match=says):
-        await operations.update_resource(store, "stream:clicks", "g", {"replicas": 2})
+        await resource_operations.update_resource(store, "stream:clicks", "g", {"replicas": 2})
     with pytest.raises(Invalid, match=says):
-        await operations.delete_resource(store, "stream:clicks", "g")
+        await resource_operations.delete_resource(store, "stream:clicks", "g")
 
 
 async def test_an_exclusive_kind_has_one_task(store: Store) -> None:
     await declare(store, "lock", exclusive=True)
     with pytest.raises(Invalid, match="its kind is exclusive"):
-        await operations.create_resource(store, CLOCK, {"kind": "lock", "id": "1", "replicas": 2})
-    made = await operations.create_resource(store, CLOCK, {"kind": "lock", "id": "1"})
+        await resource_operations.create_resource(store, CLOCK, {"kind": "lock", "id": "1", "replicas": 2})
+    made = await resource_operations.create_resource(store, CLOCK, {"kind": "lock", "id": "1"})
     with pytest.raises(Invalid, match="its kind is exclusive"):
-        await operations.update_resource(store, "lock", "1", {"replicas": 2})
-    assert (await operations.get_resource(store, "lock", "1")).version == made.version
+        await resource_operations.update_resource(store, "lock", "1", {"replicas": 2})
+    assert (await resource_operations.get_resource(store, "lock", "1")).version == made.version
 
 
 async def test_a_taken_name_is_a_conflict_that_names_the_version(store: Store) -> None:
@@ -209,7 +217,7 @@ async def test_the_same_request_at_the_same_time_is_one_resource(store: Store) -
 
 async def test_a_repeated_request_sees_what_became_of_it(store: Store) -> None:
     await create(store, key="k1")
-    changed = await operations.update_resource(store, "room", "1", {"priority": 5})
+    changed = await resource_operations.update_resource(store, "room", "1", {"priority": 5})
     assert await create(store, key="k1") == changed
 
 
@@ -221,7 +229,7 @@ async def test_a_key_is_for_one_request(store: Store) -> None:
 
 async def test_a_repeated_request_does_not_bring_back_what_was_deleted(store: Store) -> None:
     await create(store, key="k1")
-    await operations.delete_resource(store, "room", "1")
+    await resource_operations.delete_resource(store, "room", "1")
     with pytest.raises(Conflict, match="deleted since; use a new key"):
         await create(store, key="k1")
     await create(store)  # another of that name is not its resource either
@@ -257,7 +265,7 @@ async def test_a_key_is_plain_text(store: Store, key: str) -> None:
 
 async def test_waiting_ends_when_it_is_placed(store: Store) -> None:
     waiting = asyncio.create_task(create(store, wait=timedelta(seconds=20)))
-    made = await eventually(lambda: operations.get_resource(store, "room", "1"), despite=(NotFound,))
+    made = await eventually(lambda: resource_operations.get_resource(store, "room", "1"), despite=(NotFound,))
     await settle(store, made, "a", replicas=2)  # one of two, and no word on the other: not decided yet
     await settle(store, made, "a", "b", replicas=2)
     placed = (await waiting).status
@@ -267,7 +275,7 @@ async def test_waiting_ends_when_it_is_placed(store: Store) -> None:
 
 async def test_waiting_ends_when_it_is_pending(store: Store) -> None:
     waiting = asyncio.create_task(create(store, wait=timedelta(seconds=20)))
-    made = await eventually(lambda: operations.get_resource(store, "room", "1"), despite=(NotFound,))
+    made = await eventually(lambda: resource_operations.get_resource(store, "room", "1"), despite=(NotFound,))
     await settle(store, made, pending="no node has room")
     view = await waiting
     assert view.status is not None
@@ -287,7 +295,7 @@ async def test_a_wait_without_bounds_is_refused_before_anything_is_made(store: S
 async def test_the_status_of_an_earlier_resource_of_that_name_is_not_shown(store: Store) -> None:
     first = await create(store)
     await settle(store, first, "a")
-    await operations.delete_resource(store, "room", "1")
+    await resource_operations.delete_resource(store, "room", "1")
     assert (await create(store, wait=SOON)).status is None
 
 
@@ -296,10 +304,10 @@ async def test_the_status_of_an_earlier_resource_of_that_name_is_not_shown(store
 
 async def test_what_is_not_there_is_not_found(store: Store) -> None:
     for asking in (
-        operations.get_resource(store, "room", "9"),
-        operations.update_resource(store, "room", "9", {"priority": 1}),
-        operations.delete_resource(store, "room", "9"),
-        operations.why(store, "room/9"),
+        resource_operations.get_resource(store, "room", "9"),
+        resource_operations.update_resource(store, "room", "9", {"priority": 1}),
+        resource_operations.delete_resource(store, "room", "9"),
+        why.why(store, "room/9"),
     ):
         with pytest.raises(NotFound, match="there is no resource room/9"):
             await asking
@@ -307,37 +315,39 @@ async def test_what_is_not_there_is_not_found(store: Store) -> None:
 
 async def test_an_update_changes_what_it_names(store: Store) -> None:
     made = await create(store, spec={"a": 1}, labels={"zone": "a"}, pin="n1", replicas=3)
-    changed = await operations.update_resource(store, "room", "1", {"priority": 7, "pin": None, "replicas": None})
+    changed = await resource_operations.update_resource(
+        store, "room", "1", {"priority": 7, "pin": None, "replicas": None}
+    )
     assert (changed.priority, changed.pin, changed.replicas) == (7, None, None)
     assert (changed.spec, changed.labels, changed.uid, changed.created) == (
         {"a": 1}, {"zone": "a"}, made.uid, made.created,
     )  # fmt: skip
     assert changed.version > made.version
-    assert await operations.get_resource(store, "room", "1") == changed
+    assert await resource_operations.get_resource(store, "room", "1") == changed
 
 
 async def test_an_update_that_changes_nothing_leaves_the_version(store: Store) -> None:
     made = await create(store, priority=7)
-    assert await operations.update_resource(store, "room", "1", {"priority": 7}) == made
+    assert await resource_operations.update_resource(store, "room", "1", {"priority": 7}) == made
 
 
 async def test_a_stale_version_is_a_conflict_that_names_the_present_one(store: Store) -> None:
     made = await create(store)
-    changed = await operations.update_resource(store, "room", "1", {"priority": 1}, version=made.version)
+    changed = await resource_operations.update_resource(store, "room", "1", {"priority": 1}, version=made.version)
     for asking in (
-        operations.update_resource(store, "room", "1", {"priority": 2}, version=made.version),
-        operations.delete_resource(store, "room", "1", version=made.version),
+        resource_operations.update_resource(store, "room", "1", {"priority": 2}, version=made.version),
+        resource_operations.delete_resource(store, "room", "1", version=made.version),
     ):
         with pytest.raises(Conflict, match=f"room/1 is at version {changed.version}, not {made.version}"):
             await asking
-    assert (await operations.delete_resource(store, "room", "1", version=changed.version)).priority == 1
+    assert (await resource_operations.delete_resource(store, "room", "1", version=changed.version)).priority == 1
 
 
 async def test_of_two_updates_of_one_version_one_wins(store: Store) -> None:
     made = await create(store)
     done = await asyncio.gather(
         *(
-            operations.update_resource(store, "room", "1", {"priority": number}, version=made.version)
+            resource_operations.update_resource(store, "room", "1", {"priority": number}, version=made.version)
             for number in range(1, 6)
         ),
         return_exceptions=True,
@@ -348,11 +358,11 @@ async def test_of_two_updates_of_one_version_one_wins(store: Store) -> None:
 async def test_updates_without_a_version_do_not_lose_each_other(store: Store) -> None:
     await create(store)
     await asyncio.gather(
-        operations.update_resource(store, "room", "1", {"priority": 3}),
-        operations.update_resource(store, "room", "1", {"cost": 4}),
-        operations.update_resource(store, "room", "1", {"labels": {"zone": "b"}}),
+        resource_operations.update_resource(store, "room", "1", {"priority": 3}),
+        resource_operations.update_resource(store, "room", "1", {"cost": 4}),
+        resource_operations.update_resource(store, "room", "1", {"labels": {"zone": "b"}}),
     )
-    view = await operations.get_resource(store, "room", "1")
+    view = await resource_operations.get_resource(store, "room", "1")
     assert (view.priority, view.cost, view.labels) == (3, 4, {"zone": "b"})
 
 
@@ -368,15 +378,15 @@ async def test_updates_without_a_version_do_not_lose_each_other(store: Store) ->
 async def test_a_wrong_change_is_named(store: Store, changes: dict[str, object], said: str) -> None:
     made = await create(store)
     with pytest.raises(Invalid, match=said):
-        await operations.update_resource(store, "room", "1", changes)
-    assert await operations.get_resource(store, "room", "1") == made
+        await resource_operations.update_resource(store, "room", "1", changes)
+    assert await resource_operations.get_resource(store, "room", "1") == made
 
 
 async def test_what_nobody_declares_any_more_can_be_changed_and_deleted(store: Store) -> None:
     await create(store)
     await store.commit(Delete(keys.kind("room")))
-    assert (await operations.update_resource(store, "room", "1", {"priority": 1})).priority == 1
-    await operations.delete_resource(store, "room", "1")
+    assert (await resource_operations.update_resource(store, "room", "1", {"priority": 1})).priority == 1
+    await resource_operations.delete_resource(store, "room", "1")
     assert not (await store.scan(keys.RESOURCES)).entries
 
 
@@ -386,10 +396,10 @@ async def test_what_nobody_declares_any_more_can_be_changed_and_deleted(store: S
 async def listed(store: Store, **asked: Any) -> list[str]:
     """The names on all pages."""
     names: list[str] = []
-    page = await operations.list_resources(store, **asked)
+    page = await resource_operations.list_resources(store, **asked)
     names += [view.name for view in page.resources]
     while page.next:
-        page = await operations.list_resources(store, token=page.next, **asked)
+        page = await resource_operations.list_resources(store, token=page.next, **asked)
         names += [view.name for view in page.resources]
     return names
 
@@ -400,7 +410,7 @@ async def test_pages_fit_together(store: Store) -> None:
     everything = [f"room/{number:02}" for number in range(25)]
     for limit in (1, 7, 25, 100):
         assert await listed(store, limit=limit) == everything
-    page = await operations.list_resources(store, limit=25)
+    page = await resource_operations.list_resources(store, limit=25)
     assert page.next is None
 
 
@@ -408,7 +418,7 @@ async def test_a_list_can_be_of_one_kind_of_ids_that_begin_so_and_of_what_is_pen
     await declare(store, "roomy")
     for id in ("a1", "a2", "b1"):
         await settle(store, await create(store, id), "n1")
-    await operations.create_resource(store, CLOCK, {"kind": "roomy", "id": "a1"})
+    await resource_operations.create_resource(store, CLOCK, {"kind": "roomy", "id": "a1"})
     await settle(store, await create(store, "a3"), pending="no room")
     assert await listed(store, kind="room") == ["room/a1", "room/a2", "room/a3", "room/b1"]
     assert await listed(store, prefix="a") == ["room/a1", "room/a2", "room/a3", "roomy/a1"]
@@ -426,9 +436,9 @@ async def test_a_list_has_the_status_of_each(store: Store) -> None:
     for number in range(5):
         gone = await create(store, f"0-{number}")
         await settle(store, gone, "x")
-        await operations.delete_resource(store, "room", gone.id)
+        await resource_operations.delete_resource(store, "room", gone.id)
     for limit in (2, 100):
-        page = await operations.list_resources(store, limit=limit)
+        page = await resource_operations.list_resources(store, limit=limit)
         for view in page.resources:
             expected = f"n{view.id}|n{view.id}:7701" if int(view.id) % 3 else None
             assert (view.status.AssignedNode if view.status else None) == expected
@@ -437,14 +447,14 @@ async def test_a_list_has_the_status_of_each(store: Store) -> None:
 @pytest.mark.parametrize("limit", [0, 1001])
 async def test_a_page_has_bounds(store: Store, limit: int) -> None:
     with pytest.raises(Invalid, match="it must be from 1 to 1000"):
-        await operations.list_resources(store, limit=limit)
+        await resource_operations.list_resources(store, limit=limit)
 
 
 async def test_a_record_of_a_newer_rota_does_not_hide_the_others(store: Store) -> None:
     await create(store, "1")
     await store.commit(Put(keys.resource("room", "2"), b'{"v":99}'))
     await create(store, "3")
-    page = await operations.list_resources(store)
+    page = await resource_operations.list_resources(store)
     assert [view.id for view in page.resources] == ["1", "3"]
     assert "upgrade this node" in page.not_understood["room/2"]
 
@@ -459,8 +469,8 @@ async def test_nodes_with_what_they_offer_and_what_is_taken(store: Store) -> Non
     await assign(store, "a", "1", cost=3)
     await assign(store, "a", "2")
     await assign(store, "gone", "3")
-    await operations.cordon_node(store, CLOCK, "b", "disk")
-    a, b, gone = (await operations.list_nodes(store)).nodes
+    await node_operations.cordon_node(store, CLOCK, "b", "disk")
+    a, b, gone = (await node_operations.list_nodes(store)).nodes
     assert (a.id, a.is_up, a.leads, a.role, a.slots, a.used, a.tasks) == ("a", True, True, "both", 10, 4, 2)
     assert (a.labels, a.kinds, a.cordon, a.app) == ({"zone": "a"}, ("room",), None, "app")
     assert a.age_s is not None
@@ -471,42 +481,42 @@ async def test_nodes_with_what_they_offer_and_what_is_taken(store: Store) -> Non
 
 async def test_a_node_of_a_newer_rota_is_shown_as_far_as_it_is_understood(store: Store) -> None:
     await store.commit(Put(keys.node(NodeId("x")), b'{"v":99}'))
-    (node,) = (await operations.list_nodes(store)).nodes
+    (node,) = (await node_operations.list_nodes(store)).nodes
     assert node.is_up
     assert "upgrade this node" in str(node.not_understood)
-    assert "not understood" in (await operations.why(store, "x")).reasons[0]
+    assert "not understood" in (await why.why(store, "x")).reasons[0]
 
 
 async def test_a_cordon_comes_and_goes(store: Store) -> None:
     await join(store, "a")
-    first = await operations.cordon_node(store, CLOCK, "a", "disk")
-    assert await operations.cordon_node(store, CLOCK, "a") == first  # no reason is no change
-    again = await operations.cordon_node(store, CLOCK, "a", "memory")
+    first = await node_operations.cordon_node(store, CLOCK, "a", "disk")
+    assert await node_operations.cordon_node(store, CLOCK, "a") == first  # no reason is no change
+    again = await node_operations.cordon_node(store, CLOCK, "a", "memory")
     assert (again.why, again.since) == ("memory", first.since)
-    assert await operations.uncordon_node(store, "a")
-    assert not await operations.uncordon_node(store, "a")
-    assert (await operations.list_nodes(store)).nodes[0].cordon is None
+    assert await node_operations.uncordon_node(store, "a")
+    assert not await node_operations.uncordon_node(store, "a")
+    assert (await node_operations.list_nodes(store)).nodes[0].cordon is None
 
 
 async def test_only_a_node_that_is_there_is_cordoned(store: Store) -> None:
     await join(store, "a")
-    for asking in (operations.cordon_node(store, CLOCK, "b"), operations.uncordon_node(store, "b")):
+    for asking in (node_operations.cordon_node(store, CLOCK, "b"), node_operations.uncordon_node(store, "b")):
         with pytest.raises(NotFound, match='there is no node "b"; there are a'):
             await asking
 
 
 async def test_a_node_that_left_can_be_uncordoned(store: Store) -> None:
     await join(store, "a")
-    await operations.cordon_node(store, CLOCK, "a")
+    await node_operations.cordon_node(store, CLOCK, "a")
     await store.commit(Delete(keys.node(NodeId("a"))))
-    assert await operations.uncordon_node(store, "a")
+    assert await node_operations.uncordon_node(store, "a")
 
 
 @pytest.mark.parametrize("why", ["x" * 201, "a\nb"])
 async def test_a_reason_is_a_line(store: Store, why: str) -> None:
     await join(store, "a")
     with pytest.raises(Invalid, match="at most 200 characters"):
-        await operations.cordon_node(store, CLOCK, "a", why)
+        await node_operations.cordon_node(store, CLOCK, "a", why)
 
 
 # Why
@@ -524,7 +534,7 @@ async def test_why_a_resource_is_where_it_is(store: Store) -> None:
         chosen={"a": "most free"},
         refusals={"c": "full"},
     )
-    told = await operations.why(store, "room/1")
+    told = await why.why(store, "room/1")
     assert told.says == "2 of 3 tasks are placed, on a, b; no third node has it"
     assert (told.chosen, told.refusals) == ({"a": "most free"}, {"c": "full"})
 
@@ -535,7 +545,7 @@ async def test_why_names_the_nodes_that_gave_a_resource_back_lately(store: Store
     for node, ago in {"a": 1, "b": 2, "c": 30}.items():
         trouble = Trouble(node=NodeId(node), at=now - timedelta(hours=ago), why=f"no camera at {node}", strikes=3)
         await store.commit(Put(keys.trouble("room", "1", trouble.node), codec.encode(trouble)))
-    first, second = (await operations.why(store, "room/1")).reasons
+    first, second = (await why.why(store, "room/1")).reasons
     assert first.startswith("node a gave it back at ")
     assert first.endswith("time 3 in a row: no camera at a")
     assert second.startswith("node b")
@@ -543,9 +553,9 @@ async def test_why_names_the_nodes_that_gave_a_resource_back_lately(store: Store
 
 async def test_why_nobody_has_placed_a_resource(store: Store) -> None:
     await create(store)
-    assert (await operations.why(store, "room/1")).says.startswith("no node leads")
+    assert (await why.why(store, "room/1")).says.startswith("no node leads")
     await lead(store, "a")
-    assert (await operations.why(store, "room/1")).says.startswith("the leader has not looked at it yet")
+    assert (await why.why(store, "room/1")).says.startswith("the leader has not looked at it yet")
 
 
 @pytest.mark.parametrize(
@@ -561,7 +571,7 @@ async def test_why_a_node_gets_nothing(store: Store, node: dict[str, Any], says:
     await join(store, "a", **node)
     await lead(store, "a")
     await assign(store, "a", "1")
-    told = await operations.why(store, "a")
+    told = await why.why(store, "a")
     assert told.holds == ("room/1#0",)
     assert told.says == f"it has 1 task in 1 of {node.get('slots', 10)} slots; {'; '.join(told.reasons)}"
     assert told.reasons[0].startswith(says)
@@ -572,22 +582,20 @@ async def test_why_a_node_may_get_more_and_what_it_refuses(store: Store) -> None
     for number in range(15):
         made = await create(store, f"{number:02}")
         await settle(store, made, pending="no node fits", refusals={"a": "labels", "z": "full"})
-    assert (await operations.why(store, "a")).reasons == ("no node leads, so nothing is placed",)
+    assert (await why.why(store, "a")).reasons == ("no node leads, so nothing is placed",)
     await lead(store, "a")
-    told = await operations.why(store, "a")
+    told = await why.why(store, "a")
     assert told.says == "it has 0 tasks in 0 of 10 slots, and may get more"
-    assert told.refusals == {f"room/{number:02}": "labels" for number in range(operations.SHOWN)}
-    await operations.cordon_node(store, CLOCK, "a", "disk")
-    assert (await operations.why(store, "a")).reasons == (
-        "it is cordoned since 2026-01-01 00:00:00 UTC, because: disk",
-    )
+    assert told.refusals == {f"room/{number:02}": "labels" for number in range(limits.SHOWN)}
+    await node_operations.cordon_node(store, CLOCK, "a", "disk")
+    assert (await why.why(store, "a")).reasons == ("it is cordoned since 2026-01-01 00:00:00 UTC, because: disk",)
 
 
 async def test_why_a_node_that_is_gone_gets_nothing(store: Store) -> None:
     await assign(store, "a", "1")
-    assert (await operations.why(store, "a")).reasons == ("it is not in the fleet",)
+    assert (await why.why(store, "a")).reasons == ("it is not in the fleet",)
     with pytest.raises(NotFound, match='there is no node "b"'):
-        await operations.why(store, "b")
+        await why.why(store, "b")
 
 
 # The seed's door
@@ -599,7 +607,7 @@ async def crawl(store: Store, name: object = "task-1", wait: timedelta = SOON) -
 
 async def test_the_seed_gets_the_node_that_has_its_resource(store: Store) -> None:
     adding = asyncio.create_task(crawl(store, wait=timedelta(seconds=20)))
-    made = await eventually(lambda: operations.get_resource(store, "room", "task-1"), despite=(NotFound,))
+    made = await eventually(lambda: resource_operations.get_resource(store, "room", "task-1"), despite=(NotFound,))
     await settle(store, made, "w2", "w1", replicas=2)
     assert await adding == crawler.NodeSpec("w2", "w2:7701")
     assert await crawl(store) == crawler.NodeSpec("w2", "w2:7701")  # there it is already
@@ -611,7 +619,7 @@ async def test_the_seed_gets_the_node_that_has_its_resource(store: Store) -> Non
 async def test_without_a_worker_the_seed_is_told_and_the_resource_is_kept(store: Store) -> None:
     with pytest.raises(Unknown, match="is kept, but was not placed"):
         await crawl(store)
-    await settle(store, await operations.get_resource(store, "room", "task-1"), pending="there is no node")
+    await settle(store, await resource_operations.get_resource(store, "room", "task-1"), pending="there is no node")
     with pytest.raises(Unavailable, match=r"^no worker nodes: there is no node; room/task-1 is kept"):
         await crawl(store)
 
@@ -660,12 +668,19 @@ def test_every_operation_says_what_it_needs() -> None:
     public = {
         name
         for module in (
-            operations,
+            resource_operations,
+            resource_why,
+            node_operations,
+            node_why,
+            event_operations,
+            why,
             planning,
             watching,
             relays,
             hooks,
             job_operations,
+            run_operations,
+            run_output,
             job_why,
             stream_operations,
             tokens,
@@ -689,9 +704,9 @@ def test_every_operation_says_what_it_needs() -> None:
 
 
 async def test_events_have_bounds(store: Store) -> None:
-    assert (await operations.read_events(store, since=datetime(2026, 1, 1, tzinfo=UTC))).events == ()
+    assert (await event_operations.read_events(store, since=datetime(2026, 1, 1, tzinfo=UTC))).events == ()
     with pytest.raises(Invalid, match="it must be from 0 to 1000"):
-        await operations.read_events(store, limit=5000)
+        await event_operations.read_events(store, limit=5000)
 
 
 # Slots
@@ -702,20 +717,20 @@ async def test_slots_are_set_and_given_back(store: Store) -> None:
     await lead(store, "n1")
     for number in range(4):
         await assign(store, "n1", str(number))
-    given = await operations.set_slots(store, CLOCK, "n1", 3)
+    given = await node_operations.set_slots(store, CLOCK, "n1", 3)
     assert given is not None
-    assert await operations.set_slots(store, CLOCK, "n1", 3) == given
-    (node,) = (await operations.list_nodes(store)).nodes
+    assert await node_operations.set_slots(store, CLOCK, "n1", 3) == given
+    (node,) = (await node_operations.list_nodes(store)).nodes
     assert (node.slots, node.configured_slots, node.slots_set) == (3, 10, given)
-    told = await operations.why_node(store, "n1")
+    told = await node_why.why_node(store, "n1")
     assert "in 4 of 3 slots (set on " in told.says
     assert "its settings say 10" in told.says
     assert told.reasons == (
         "all its slots are taken",
         "it has more tasks than slots, so the newest of them move away, some at a time",
     )
-    assert await operations.set_slots(store, CLOCK, "n1", None) is None
-    (node,) = (await operations.list_nodes(store)).nodes
+    assert await node_operations.set_slots(store, CLOCK, "n1", None) is None
+    (node,) = (await node_operations.list_nodes(store)).nodes
     assert (node.slots, node.slots_set) == (10, None)
 
 
@@ -723,12 +738,12 @@ async def test_slots_are_set_and_given_back(store: Store) -> None:
 async def test_slots_that_cannot_be_are_refused(store: Store, slots: object) -> None:
     await join(store, "n1")
     with pytest.raises(Invalid, match='node "n1": slots is'):
-        await operations.set_slots(store, CLOCK, "n1", slots)
+        await node_operations.set_slots(store, CLOCK, "n1", slots)
 
 
 async def test_slots_are_those_of_a_node(store: Store) -> None:
     with pytest.raises(NotFound, match="n9"):
-        await operations.set_slots(store, CLOCK, "n9", 3)
+        await node_operations.set_slots(store, CLOCK, "n9", 3)
 
 
 # Sources
@@ -747,11 +762,11 @@ async def test_a_source_that_is_held_is_explained_also_with_its_resources(store:
         Put(keys.query("room"), codec.encode(query)),
         Put(keys.resource("room", "1"), codec.encode(listed)),
     )
-    await settle(store, await operations.get_resource(store, "room", "1"), "n1")
-    told = await operations.why_source(store, "room")
+    await settle(store, await resource_operations.get_resource(store, "room", "1"), "n1")
+    told = await resource_why.why_source(store, "room")
     assert told.thing == "source of room"
     assert "rota resources sync room --force" in told.says
     assert "no node leads" in told.says
-    assert told.says in (await operations.why(store, "room/1")).reasons[0]
+    assert told.says in (await why.why(store, "room/1")).reasons[0]
     with pytest.raises(Invalid, match="nothing"):
-        await operations.why_source(store, "nothing")
+        await resource_why.why_source(store, "nothing")

@@ -3,9 +3,9 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from rota.api.node_schema import NodeView
 from rota.api.overview import SHOWN, Seen, concerns, failing_resources, overview
 from rota.api.relays import RelayList, RelayView
-from rota.api.schema import NodeView
 from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.ids import NodeId, SessionId

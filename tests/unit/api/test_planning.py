@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rota.api import operations, planning
+from rota.api import node_operations, node_why, planning, resource_operations, why
 from rota.control.preview import PlannedNode, Preview
 from rota.model import codec, keys
 from rota.model.errors import Invalid, NotFound
@@ -72,7 +72,7 @@ async def test_the_tasks_of_a_node_that_is_gone_would_go_to_others(store: Store)
 
 
 async def test_what_would_find_no_room_is_pending_with_its_reason(store: Store) -> None:
-    await operations.set_slots(store, CLOCK, "b", 2)
+    await node_operations.set_slots(store, CLOCK, "b", 2)
     told = await plan(store, without=["a"])
     assert len(told.pending) == 4
     assert set(told.pending.values()) == {"all slots of 1 node are taken (2 of 2); add slots or nodes"}
@@ -86,7 +86,7 @@ async def test_balancing_is_told_to_the_end(store: Store) -> None:
 
 
 async def test_a_drain_is_told_to_the_end(store: Store) -> None:
-    await operations.drain_node(store, "a", why="disk")
+    await node_operations.drain_node(store, "a", why="disk")
     assert used(await plan(store)) == {"a": (6, 0), "b": (0, 6)}
 
 
@@ -101,13 +101,13 @@ async def test_a_drain_is_told_to_the_end(store: Store) -> None:
 async def test_a_plan_leaves_out_nodes_that_a_resource_rests_from(
     store: Store, ago: int, is_changed: bool, node: str | None
 ) -> None:
-    await operations.cordon_node(store, CLOCK, "b")
+    await node_operations.cordon_node(store, CLOCK, "b")
     view = await create(store, "7")
     epoch = await store.commit(Put("/x", b""))
     trouble = Trouble(node=NodeId("a"), at=await store.now() - timedelta(seconds=ago), why="no", strikes=2, epoch=epoch)
     await store.commit(Put(keys.trouble("room", "7", trouble.node), codec.encode(trouble)))
     if is_changed:
-        await operations.update_resource(store, "room", "7", {"spec": {"url": "x"}})
+        await resource_operations.update_resource(store, "room", "7", {"spec": {"url": "x"}})
     told = await plan(store)
     assert {move.target for move in told.moves if move.task.startswith(view.name)} == ({node} if node else set())
     assert ("rests" in told.pending.get("room/7", "") or "failed" in told.pending.get("room/7", "")) is (node is None)
@@ -137,11 +137,11 @@ async def test_what_cannot_be_supposed_is_refused(
 
 async def test_what_waits_is_told_what_would_help(store: Store) -> None:
     for name in "ab":
-        await operations.cordon_node(store, CLOCK, name, "disk")
-    await operations.set_slots(store, CLOCK, "b", 0)
+        await node_operations.cordon_node(store, CLOCK, name, "disk")
+    await node_operations.set_slots(store, CLOCK, "b", 0)
     view = await create(store, "7")
     await settle(store, view, pending="each node is closed")
-    told = await operations.why(store, "room/7")
+    told = await why.why(store, "room/7")
     assert told.refusals == {"a": "it is cordoned: disk", "b": "it is cordoned: disk"}
     assert told.remedies == {
         "a": "uncordon it (rota nodes uncordon a)",
@@ -154,27 +154,27 @@ async def test_what_waits_is_told_what_would_help(store: Store) -> None:
 
 async def test_a_drain_comes_and_goes(store: Store) -> None:
     before = await store.now()
-    begun = await operations.drain_node(store, "a", why="disk")
+    begun = await node_operations.drain_node(store, "a", why="disk")
     assert (begun.tasks, begun.deadline, begun.why) == (6, None, "disk")
     assert before <= begun.since <= await store.now()
-    assert await operations.drain_node(store, "a") == begun
-    later = await operations.drain_node(store, "a", deadline=timedelta(minutes=1))
+    assert await node_operations.drain_node(store, "a") == begun
+    later = await node_operations.drain_node(store, "a", deadline=timedelta(minutes=1))
     assert (later.why, later.tasks) == ("disk", 6)
     assert later.deadline is not None
     assert before <= later.deadline - timedelta(minutes=1) <= await store.now()
-    a, _ = (await operations.list_nodes(store)).nodes
+    a, _ = (await node_operations.list_nodes(store)).nodes
     assert a.drain == later
-    assert "it is drained since" in (await operations.why_node(store, "a")).says
-    assert await operations.undrain_node(store, "a")
-    assert not await operations.undrain_node(store, "a")
+    assert "it is drained since" in (await node_why.why_node(store, "a")).says
+    assert await node_operations.undrain_node(store, "a")
+    assert not await node_operations.undrain_node(store, "a")
 
 
 async def test_a_drain_that_cannot_be_is_refused(store: Store) -> None:
     with pytest.raises(NotFound, match='there is no node "z"'):
-        await operations.drain_node(store, "z")
+        await node_operations.drain_node(store, "z")
     with pytest.raises(NotFound, match='there is no node "z"'):
-        await operations.undrain_node(store, "z")
+        await node_operations.undrain_node(store, "z")
     with pytest.raises(Invalid, match="deadline is"):
-        await operations.drain_node(store, "a", deadline=timedelta())
+        await node_operations.drain_node(store, "a", deadline=timedelta())
     with pytest.raises(Invalid, match="a reason has at most 200"):
-        await operations.drain_node(store, "a", why="x" * 201)
+        await node_operations.drain_node(store, "a", why="x" * 201)

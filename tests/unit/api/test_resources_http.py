@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from rota.api import calls, operations, problems
+from rota.api import calls, problems, resource_operations
 from rota.model.errors import NotFound
 from rota.model.ids import NodeId
 from rota.store import Store, open_store
@@ -74,7 +74,7 @@ async def test_a_resource_from_its_making_to_its_end(ask: Caller) -> None:
 
 async def test_making_can_wait_for_the_leader(ask: Caller, store: Store) -> None:
     asking = asyncio.create_task(ask("POST", "/v1/resources?wait=20s", {"kind": "room", "id": "1"}))
-    made = await eventually(lambda: operations.get_resource(store, "room", "1"), despite=(NotFound,))
+    made = await eventually(lambda: resource_operations.get_resource(store, "room", "1"), despite=(NotFound,))
     await settle(store, made, "a")
     status = (await asking).json["status"]
     assert (status["AssignedNode"], status["replicas"], status["assigned"]) == ("a|a:7701", 1, 1)
@@ -275,7 +275,7 @@ async def test_events_are_read(ask: Caller, store: Store) -> None:
 async def test_the_seed_may_send_all_its_fields_and_is_told_the_node(ask: Caller, store: Store) -> None:
     wanted = {"id": "zjx", "name": "task-test-4", "assigned_node": "", "creation_time": 0, "colour": "red"}
     asking = asyncio.create_task(ask("POST", "/crawler/resource", wanted))
-    made = await eventually(lambda: operations.get_resource(store, "room", "task-test-4"), despite=(NotFound,))
+    made = await eventually(lambda: resource_operations.get_resource(store, "room", "task-test-4"), despite=(NotFound,))
     await settle(store, made, "worker-2")
     answer = await asking
     assert (answer.status, answer.json) == (200, {"id": "worker-2", "Address": "worker-2:7701"})
@@ -285,10 +285,10 @@ async def test_the_seed_may_send_all_its_fields_and_is_told_the_node(ask: Caller
 
 async def test_the_seed_is_told_that_there_are_no_worker_nodes(ask: Caller, store: Store) -> None:
     asking = asyncio.create_task(ask.refused(503, "POST", "/crawler/resource", {"name": "1"}))
-    made = await eventually(lambda: operations.get_resource(store, "room", "1"), despite=(NotFound,))
+    made = await eventually(lambda: resource_operations.get_resource(store, "room", "1"), despite=(NotFound,))
     await settle(store, made, pending="there is no node")
     assert (await asking).startswith("no worker nodes: there is no node")
-    assert (await operations.get_resource(store, "room", "1")).uid == made.uid
+    assert (await resource_operations.get_resource(store, "room", "1")).uid == made.uid
 
 
 # The description

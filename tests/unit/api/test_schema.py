@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rota.api.schema import LARGEST, read_resource
+from rota.api.resource_schema import LARGEST, read_resource
 from rota.model.errors import Invalid
 
 

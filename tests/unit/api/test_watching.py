@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from rota.api import http, operations, resources, watches
+from rota.api import http, resource_operations, resources, watches
 from rota.api.behind import Behind
 from rota.api.health import Health
 from rota.api.http import door, serve
@@ -62,14 +62,14 @@ async def test_a_watch_begins_with_what_there_is_and_goes_on_with_what_changes(s
     made = [await create(store, id) for id in "12"]
     async with aclosing(watch_resources(store)) as watch:
         assert said(await take(watch, 3)) == ["put room/1", "put room/2", "synced"]
-        await operations.update_resource(store, "room", "1", {"priority": 3})
+        await resource_operations.update_resource(store, "room", "1", {"priority": 3})
         (put,) = await take(watch, 1)
-        assert put.resource == await operations.get_resource(store, "room", "1")
+        assert put.resource == await resource_operations.get_resource(store, "room", "1")
         assert put.resume == put.resource.version
         await settle(store, made[0], "n1")
         (placed,) = await take(watch, 1)
-        assert placed.resource == await operations.get_resource(store, "room", "1")
-        await operations.delete_resource(store, "room", "1")
+        assert placed.resource == await resource_operations.get_resource(store, "room", "1")
+        await resource_operations.delete_resource(store, "room", "1")
         (gone,) = await take(watch, 1)
         assert (gone.what, gone.resource) == ("delete", placed.resource)
 
@@ -78,7 +78,7 @@ async def test_a_watch_is_of_one_kind_and_of_ids_that_begin_so(store: Store) -> 
     async with aclosing(watch_resources(store, kind="room", prefix="a")) as watch:
         assert said(await take(watch, 1)) == ["synced"]
         for kind, id in (("site", "a"), ("room", "b"), ("room", "a1")):
-            await operations.create_resource(store, CLOCK, {"kind": kind, "id": id})
+            await resource_operations.create_resource(store, CLOCK, {"kind": kind, "id": id})
         assert said(await take(watch, 1)) == ["put room/a1"]
 
 
@@ -117,7 +117,7 @@ async def test_who_comes_again_is_told_what_it_missed_and_no_more(store: Store) 
     async with aclosing(watch_resources(store)) as watch:
         after = (await take(watch, 2))[-1].resume
     await create(store, "2")
-    await operations.delete_resource(store, "room", "1")
+    await resource_operations.delete_resource(store, "room", "1")
     async with aclosing(watch_resources(store, after=after)) as watch:
         assert said(await take(watch, 3)) == ["synced", "put room/2", "delete room/1"]
 
@@ -125,7 +125,7 @@ async def test_who_comes_again_is_told_what_it_missed_and_no_more(store: Store) 
 async def test_where_the_history_is_gone_everything_is_told_anew(store: Store) -> None:
     made = await create(store, "1")
     for priority in range(1, 4):
-        await operations.update_resource(store, "room", "1", {"priority": priority})
+        await resource_operations.update_resource(store, "room", "1", {"priority": priority})
     await store.compact(await store.revision())
     async with aclosing(watch_resources(store, after=made.version)) as watch:
         changes = await take(watch, 3)
@@ -288,7 +288,7 @@ async def test_http_cuts_a_caller_that_takes_nothing(store: Store, monkeypatch: 
             await eventually(lambda: open._open == 1)
             await create(store, "1")
             for number in range(1000):
-                await operations.update_resource(store, "room", "1", {"spec": {"text": f"{number}" * 2000}})
+                await resource_operations.update_resource(store, "room", "1", {"spec": {"text": f"{number}" * 2000}})
                 if not open._open:
                     break
             await eventually(lambda: open._open == 0)

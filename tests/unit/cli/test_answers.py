@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from rota.api import hooks, job_operations, offered, operations, tokens
+from rota.api import hooks, offered, resource_operations, run_operations, tokens
 from rota.api.verbs import VERBS
 from rota.cli.main import cli
 from rota.kit.clock import SYSTEM
@@ -48,9 +48,9 @@ async def fill(url: str) -> None:
         await declare(store, "room")
         await join(store, "n1", kinds=("room",))
         await add(store, cron="0 * * * *")
-        await job_operations.run_job(store, "backup", by="me")
+        await run_operations.run_job(store, "backup", by="me")
         await tokens.create_token(store, SYSTEM, "web", "view", by="me")
-        await operations.create_resource(store, SYSTEM, {"kind": "room", "id": "1"})
+        await resource_operations.create_resource(store, SYSTEM, {"kind": "room", "id": "1"})
         await hooks.create_hook(store, SYSTEM, {"name": "pager", "events": ["node.*"], "url": "https://example.org/x"})
 
 

@@ -8,8 +8,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from rota.api import operations
-from rota.api.schema import ResourceView
+from rota.api import node_operations
+from rota.api.resource_schema import ResourceView
 from rota.cli import nodes
 from rota.cli.fleet import StoreFleet
 from rota.kit.clock import SYSTEM
@@ -133,8 +133,8 @@ async def test_one_that_another_node_misses_too_was_not_stopped_here(
 
 
 async def test_what_is_there_is_listed(store: Store, room: ResourceView) -> None:
-    assert await operations.list_tasks(store, "a") == [keys.task("room", room.id, 0)]
-    assert await operations.list_tasks(store, "b") == []
+    assert await node_operations.list_tasks(store, "a") == [keys.task("room", room.id, 0)]
+    assert await node_operations.list_tasks(store, "b") == []
 
 
 def test_labels_are_pairs_or_names_with_a_minus() -> None:

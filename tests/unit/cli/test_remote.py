@@ -6,8 +6,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from rota.api.job_operations import follow_log, get_job, run_job
-from rota.api.operations import list_nodes
+from rota.api.job_operations import get_job
+from rota.api.node_operations import list_nodes
+from rota.api.run_operations import run_job
+from rota.api.run_output import follow_log
 from rota.cli import remote
 from rota.cli.remote import DoorFleet, _query, way_of
 from rota.cli.targets import Server

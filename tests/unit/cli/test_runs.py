@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from rota.api import job_operations
+from rota.api import run_listing, run_output
 from rota.api.job_schema import LogPart
 from rota.cli import runs
 from rota.model.job import RunState
@@ -21,7 +21,7 @@ def test_a_list_by_state_looks_at_so_many_runs_and_says_where_to_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url = f"sqlite:///{tmp_path / 'rota.db'}"
-    monkeypatch.setattr(job_operations, "MOST_LOOKED_AT", 2)
+    monkeypatch.setattr(run_listing, "MOST_LOOKED_AT", 2)
     monkeypatch.setattr(runs, "LOOKED", 6)
 
     async def fill() -> str:
@@ -79,12 +79,12 @@ class Retried:
         self.attempt = 1
 
     async def do(self, operation: object, *_: object, attempt: int | None = None, offset: int = 0) -> LogPart:
-        assert operation is job_operations.read_log
+        assert operation is run_output.read_log
         number = attempt or self.attempt
         return LogPart(run="r", attempt=number, offset=offset, data=b"", next=offset, is_whole=number < self.attempt)
 
     async def each(self, operation: object, *_: object, **__: object) -> AsyncGenerator[LogPart, None]:
-        assert operation is job_operations.follow_log
+        assert operation is run_output.follow_log
         self.attempt = 2
         yield LogPart(run="r", attempt=1, offset=0, data=b"first\n", next=6, is_whole=False)
 

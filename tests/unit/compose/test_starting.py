@@ -30,7 +30,7 @@ from rota.model.job import JobSpec
 from rota.model.node import Node
 from rota.model.resource import WantedResource
 from rota.node import data_folder
-from rota.node.pipes import Loaded
+from rota.node.pipes.loader import Loaded
 from rota.store import Commit, Entry, Lease, Listing, Store, open_store
 from rota.store.port import Expect, Write
 from tests.kit.virtual_trials import CLOCK

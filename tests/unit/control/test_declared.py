@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from rota.api import operations
+from rota.api import resource_operations
 from rota.control.declared import Declarations, keep_declared
 from rota.control.term import Term
 from rota.model.errors import Invalid
@@ -59,7 +59,7 @@ async def led(node: Nodes, file: File) -> AsyncIterator[None]:
 
 
 async def ids(store: Store) -> dict[str, str]:
-    page = await operations.list_resources(store)
+    page = await resource_operations.list_resources(store)
     return {view.id: view.origin for view in page.resources}
 
 
@@ -71,11 +71,11 @@ def test_what_is_declared_is_there_comes_back_and_goes_with_the_file() -> None:
         async with led(node, file):
             await asyncio.sleep(1)
             assert await ids(store) == {"1": "config", "2": "config"}
-            await operations.delete_resource(store, "room", "1")
-            await operations.update_resource(store, "room", "2", {"priority": 9})
+            await resource_operations.delete_resource(store, "room", "1")
+            await resource_operations.update_resource(store, "room", "2", {"priority": 9})
             await asyncio.sleep(1)
             assert await ids(store) == {"1": "config", "2": "config"}
-            assert (await operations.get_resource(store, "room", "2")).priority == 3
+            assert (await resource_operations.get_resource(store, "room", "2")).priority == 3
             file.says("2", "3")
             file.reload()
             await asyncio.sleep(1)
@@ -94,7 +94,7 @@ def test_what_others_added_stays_as_it_is_and_is_told_once() -> None:
 
     async def story(store: Store, node: Nodes) -> None:
         await declare(store, "room")
-        await operations.create_resource(store, CLOCK, {"kind": "room", "id": "1", "priority": 5})
+        await resource_operations.create_resource(store, CLOCK, {"kind": "room", "id": "1", "priority": 5})
         async with led(node, file):
             await asyncio.sleep(1)
             await declare(store, "other")

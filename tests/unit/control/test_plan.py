@@ -283,12 +283,12 @@ def test_tags_follow_the_record_and_leave_with_the_task() -> None:
     told.add("1", tags={"app": "web"})
     told.settle()
     a = NodeId("a")
-    assert set(told.view.tags[a]) == {("kind", "room"), ("app", "web")}
+    assert set(told.view.counts.tags[a]) == {("kind", "room"), ("app", "web")}
     told.add("1", tags={"app": "db"})
-    assert set(told.view.tags[a]) == {("kind", "room"), ("app", "db")}
+    assert set(told.view.counts.tags[a]) == {("kind", "room"), ("app", "db")}
     told.see(keys.resource("room", "1"), None)
     told.settle()
-    assert set(told.view.tags[a]) == set()
+    assert set(told.view.counts.tags[a]) == set()
 
 
 def test_a_node_that_failed_often_is_avoided_for_longer() -> None:

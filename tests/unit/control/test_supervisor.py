@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rota.api import operations
+from rota.api import node_operations
 from rota.control.placing import Placing
 from rota.control.plan import WRITES, Change, Plan
 from rota.control.sources import query_sources
@@ -369,7 +369,7 @@ def test_a_drains_deadline_is_by_the_stores_clock_whatever_the_leaders_shows() -
         await add(store, "r1")
         node("a", lead)
         await asyncio.sleep(5)
-        begun = await operations.drain_node(store, B, deadline=timedelta(minutes=2))
+        begun = await node_operations.drain_node(store, B, deadline=timedelta(minutes=2))
         assert begun.deadline == await store.now() + timedelta(minutes=2)
         await asyncio.sleep(60)
         assert await tasks_on(store, B) == 1, "nobody else can take it, and there is time"

@@ -1,6 +1,7 @@
 import json
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
 from rota.model import codec
@@ -17,6 +18,26 @@ def test_a_record_comes_back_as_it_was() -> None:
 
 def test_the_bytes_are_json_with_a_version() -> None:
     assert json.loads(codec.encode(LEADER)) == {"v": 1, "node": "a", "session": "s", "since": "2026-01-01T00:00:00Z"}
+
+
+@codec.stored(version=3, upgrades={1: lambda old: {"names": old["name"]}, 2: lambda old: {"names": [old["names"]]}})
+class Names(msgspec.Struct, frozen=True):
+    names: list[str]
+
+
+@pytest.mark.parametrize("data", [b'{"v":1,"name":"a"}', b'{"v":2,"names":"a"}', b'{"v":3,"names":["a"]}'])
+def test_a_record_of_an_older_version_is_brought_up_step_by_step(data: bytes) -> None:
+    assert codec.decode(Names, data) == Names(["a"])
+
+
+def test_only_records_that_are_declared_as_stored_are_written_and_read() -> None:
+    class Stray(msgspec.Struct):
+        name: str
+
+    with pytest.raises(KeyError):
+        codec.encode(Stray("a"))
+    with pytest.raises(KeyError):
+        codec.decode(Stray, b'{"v":1,"name":"a"}')
 
 
 def test_a_field_of_a_later_release_is_left_alone() -> None:

@@ -9,7 +9,7 @@ from rota.model.assignment import Assignment
 from rota.model.ids import NodeId
 from rota.model.resource import Relief, Trouble
 from rota.node.assignments import follow_assignments
-from rota.node.pipes import Order
+from rota.node.pipes.brief import Order
 from rota.store import Delete, Put, Store, open_store
 
 NODE = NodeId("a")

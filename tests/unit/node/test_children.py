@@ -19,7 +19,8 @@ from rota.model.errors import Unavailable
 from rota.model.ids import NodeId
 from rota.node import children, kernel
 from rota.node.children import ChildProcess
-from rota.node.pipes import AskTallies, Pipe, RelayTold
+from rota.node.pipes.channel import Pipe
+from rota.node.pipes.relay import AskTallies, RelayTold
 from rota.node.relay import hold
 from rota.node.relay.hold import RelayHold, RelayPlace
 from tests.kit.waiting import eventually

@@ -18,7 +18,7 @@ from rota.node.crew import Crew
 from rota.node.crew_runner import CrewRunner
 from rota.node.crew_watch import CrewWatch
 from rota.node.enclosure import Enclosure
-from rota.node.pipes import Attempt, Brief, Order
+from rota.node.pipes.brief import Attempt, Brief, Order
 from rota.node.posts import Post
 from rota.node.stacks import Stacks
 from tests.kit.waiting import eventually

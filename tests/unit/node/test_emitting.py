@@ -8,7 +8,8 @@ import pytest
 
 from rota.model.errors import Rejected
 from rota.node.emitting import Aside, Emitter
-from rota.node.pipes import Emitting, pair
+from rota.node.pipes.brief import Emitting
+from rota.node.pipes.channel import pair
 from rota.node.relay.wire import Ack, Any_, Batch, Opening, Wire
 from rota.workloads.resources.relay.held import Emission, Refused
 from tests.kit.sinks import message, numbers

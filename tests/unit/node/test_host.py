@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 import rota
-from rota.node import pipes
 from rota.node.host import Host
-from rota.node.pipes import Brief, Channel, Finish, Order, Registered, Save, StartTask, TaskEnded
+from rota.node.pipes.brief import Brief, Order
+from rota.node.pipes.channel import Channel, pair
+from rota.node.pipes.resource_worker import Save, StartTask, StopTask, TaskEnded, TaskStarted
+from rota.node.pipes.worker import Finish, Registered
 from rota.node.reports import Reports
 from tests.kit.waiting import eventually
 
@@ -43,7 +45,7 @@ class Agent:
 @asynccontextmanager
 async def hosting(app: rota.App) -> AsyncIterator[Agent]:
     """A host worker in this process."""
-    ours, theirs = pipes.pair()
+    ours, theirs = pair()
     heard: list[Any] = []
     brief = Brief(worker=1, role="host", pool="host", slot=0, generation=1, node="a")
     host = asyncio.create_task(Host(app, brief).run(theirs))
@@ -71,13 +73,13 @@ async def test_states_of_many_tasks_saved_in_one_turn_all_reach_the_agent() -> N
     async with hosting(app) as agent:
         for number in range(MANY):
             agent.start("room", number)
-        await eventually(lambda: len(agent.of(pipes.TaskStarted)) == MANY)
+        await eventually(lambda: len(agent.of(TaskStarted)) == MANY)
         gate.set()
         await eventually(lambda: len({each.task for each in agent.of(Save)}) == MANY or agent.host.done())
         assert len(agent.of(Save)) == MANY
         assert not agent.of(TaskEnded), "tasks were ended because of what others saved"
         for number in range(MANY):
-            agent.channel.send(pipes.StopTask(f"room/{number}#0", 7))
+            agent.channel.send(StopTask(f"room/{number}#0", 7))
 
 
 async def test_a_task_that_saves_without_pause_leaves_its_turns_to_others() -> None:
@@ -115,9 +117,9 @@ async def test_what_tasks_save_last_reaches_the_agent_before_the_host_ends() -> 
     async with hosting(app) as agent:
         for number in range(20):
             agent.start("room", number)
-        await eventually(lambda: len(agent.of(pipes.TaskStarted)) == 20)
+        await eventually(lambda: len(agent.of(TaskStarted)) == 20)
         for number in range(20):
-            agent.channel.send(pipes.StopTask(f"room/{number}#0", 7))
+            agent.channel.send(StopTask(f"room/{number}#0", 7))
     assert len(agent.of(Save)) == len(agent.of(TaskEnded)) == 20
 
 
@@ -165,7 +167,7 @@ async def test_however_a_task_fails_the_agent_hears_why_and_its_neighbour_notice
         assert len(ended.error) <= 1000
         assert not agent.of(TaskEnded, "calm")
         assert not agent.host.done()
-        agent.channel.send(pipes.StopTask("calm/0#0", 7))
+        agent.channel.send(StopTask("calm/0#0", 7))
 
 
 async def test_a_host_that_cannot_report_the_end_of_a_task_ends_itself(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from rota.node import children, kernel
 from rota.node.loaders import Target, start_process
-from rota.node.pipes import Attempt, Brief, Emitting
+from rota.node.pipes.brief import Attempt, Brief, Emitting
 
 SECRET = "a-secret-of-somebody"
 

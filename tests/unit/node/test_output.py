@@ -5,7 +5,8 @@ from random import Random
 
 import pytest
 
-from rota.node.output import ATOMIC, CHUNK, MARK, Answer, Bounded, Cutter, encode, shortened
+from rota.node.output import ATOMIC, CHUNK, Answer, Bounded, Cutter, encode, shortened
+from rota.node.pipes.brief import MARK
 
 KEY = bytes(range(1, MARK + 1))
 

@@ -1,20 +1,26 @@
 """Messages arrive whole and in order, descriptors come along, and a peer that does not read is given up."""
 
 import asyncio
+import importlib
 import os
+import pkgutil
 import resource
 import socket
-from typing import get_args
 
 import pytest
 
-from rota.node import pipes
-from rota.node.pipes import Brief, Channel, Deadline, Finish, Fork, Order, Pipe, StartTask, TaskEnded
+from rota.node import pipes as conversations
+from rota.node.pipes import channel as channels
+from rota.node.pipes.brief import Brief, Deadline, Order
+from rota.node.pipes.channel import Channel, Pipe
+from rota.node.pipes.loader import Fork
+from rota.node.pipes.resource_worker import StartTask, TaskEnded
+from rota.node.pipes.worker import Finish
 from tests.kit.waiting import eventually
 
 
 async def test_messages_arrive_whole_and_in_order() -> None:
-    ours, theirs = pipes.pair()
+    ours, theirs = channels.pair()
     heard: list[object] = []
     ended = asyncio.Event()
     channel = Channel(ours, heard.append, ended.set)
@@ -39,7 +45,7 @@ async def test_messages_arrive_whole_and_in_order() -> None:
 
 
 async def test_descriptors_travel_with_their_message() -> None:
-    ours, theirs = pipes.pair()
+    ours, theirs = channels.pair()
     channel, peer = Channel(ours, print, lambda: None), Pipe(theirs)
     wanted = []
     for number in range(20):
@@ -60,8 +66,8 @@ async def test_descriptors_travel_with_their_message() -> None:
 
 
 async def test_a_peer_that_does_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipes, "LIMIT", 1_000_000)
-    ours, theirs = pipes.pair()
+    monkeypatch.setattr(channels, "LIMIT", 1_000_000)
+    ours, theirs = channels.pair()
     ended = asyncio.Event()
     channel = Channel(ours, print, ended.set)
     text = "x" * 100_000
@@ -73,7 +79,7 @@ async def test_a_peer_that_does_not_read_is_given_up(monkeypatch: pytest.MonkeyP
 
 
 async def test_a_sender_that_waits_for_room_loses_nothing_and_is_not_called_for_a_lost_peer() -> None:
-    ours, theirs = pipes.pair()
+    ours, theirs = channels.pair()
     called: list[str] = []
     channel, peer = Channel(ours, print, lambda: called.append("ended")), Pipe(theirs)
     text, sent = "x" * 1_000_000, 0
@@ -99,7 +105,7 @@ async def test_a_sender_that_waits_for_room_loses_nothing_and_is_not_called_for_
 
 
 async def test_the_end_of_a_peer_is_told_once() -> None:
-    ours, theirs = pipes.pair()
+    ours, theirs = channels.pair()
     ends: list[int] = []
     channel = Channel(ours, print, lambda: ends.append(1))
     theirs.close()
@@ -119,9 +125,9 @@ def test_a_pipe_without_a_peer_receives_nothing() -> None:
 
 
 def test_a_pipe_that_has_no_room_for_a_descriptor_ends() -> None:
-    ours, theirs = pipes.pair()
+    ours, theirs = channels.pair()
     pipe, spare = Pipe(theirs), os.dup(0)
-    socket.send_fds(ours, [pipes.encode(Finish())], [spare])
+    socket.send_fds(ours, [channels.encode(Finish())], [spare])
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     os.close(spare)
     lowest = os.dup(0)
@@ -136,6 +142,30 @@ def test_a_pipe_that_has_no_room_for_a_descriptor_ends() -> None:
     ours.close()
 
 
-def test_every_message_is_understood_at_the_other_end() -> None:
-    declared = {each for each in vars(pipes).values() if isinstance(each, type) and issubclass(each, pipes.Message)}
-    assert declared - {pipes.Message} == set(get_args(pipes.Any_))
+class LateWord(channels.Message, frozen=True):
+    """A message that is declared when others were decoded already."""
+
+    number: int
+
+
+def test_a_message_is_understood_as_soon_as_it_is_declared() -> None:
+    ours, theirs = channels.pair()
+    sender, receiver = Pipe(ours), Pipe(theirs)
+    sender.send(Finish())
+    assert receiver.receive() == Finish()
+
+    class LatestWord(channels.Message, frozen=True):
+        number: int
+
+    for message in (LateWord(1), LatestWord(2)):
+        sender.send(message)
+        assert receiver.receive() == message
+    sender.close()
+    receiver.close()
+
+
+def test_every_message_of_every_conversation_has_a_tag_of_its_own() -> None:
+    for module in pkgutil.iter_modules(conversations.__path__, f"{conversations.__name__}."):
+        importlib.import_module(module.name)
+    tags = [kind.__struct_config__.tag for kind in channels.Message.__subclasses__()]
+    assert sorted(tags) == sorted(set(tags))

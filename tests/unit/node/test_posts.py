@@ -2,8 +2,9 @@
 
 from rota import App, Batch
 from rota.model.config import RuntimeConfig
-from rota.node.pipes import Order
-from rota.node.posts import canaries, posts
+from rota.node.pipes.brief import Order
+from rota.node.posts import canaries
+from rota.node.wanted import posts
 from rota.workloads.summary import AppSummary
 
 

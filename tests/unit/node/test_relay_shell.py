@@ -18,7 +18,9 @@ from rota.model.errors import Rejected
 from rota.model.ids import NodeId
 from rota.model.relay import RelayMap, RelayStatus
 from rota.node.emitting import Emitter
-from rota.node.pipes import AskRest, AskTallies, BeRelay, Emitting, Fences, Fleet, Message, RelayIs, Tokens, pair
+from rota.node.pipes.brief import Emitting
+from rota.node.pipes.channel import Message, pair
+from rota.node.pipes.relay import AskRest, AskTallies, BeRelay, Fences, Fleet, RelayIs, Tokens
 from rota.node.relay import works
 from rota.node.relay.shell import Shell
 from rota.node.relay.spool import Spool, SpoolRefused

@@ -13,7 +13,8 @@ from rota.model.errors import Invalid, Unavailable
 from rota.model.ids import NodeId, Revision
 from rota.model.resource import SavedState
 from rota.node.emitting import Emitter
-from rota.node.pipes import Emitting, Order, Save
+from rota.node.pipes.brief import Emitting, Order
+from rota.node.pipes.resource_worker import Save
 from rota.node.saves import Saves
 from rota.store import Put, open_store
 from rota.store.port import Expect, Write

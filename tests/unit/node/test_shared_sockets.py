@@ -9,7 +9,7 @@ from itertools import count
 import pytest
 
 from rota.node.listening import CannotListen
-from rota.node.pipes import Place
+from rota.node.pipes.shared_sockets import Place
 from rota.node.shared_sockets import NotYet, SocketBorrower, SocketLender
 from tests.kit.servers import free_port
 from tests.kit.waiting import eventually

@@ -24,19 +24,11 @@ from rota.model.ids import LeaseId
 from rota.model.stream import Dismissal, Group, Phase, SkipRecord, StreamTaskStatus, TaskState
 from rota.node.calls import Calls
 from rota.node.lending import Lending
-from rota.node.pipes import (
-    AskStore,
-    Beat,
-    Brief,
-    Channel,
-    Finish,
-    Message,
-    Order,
-    TaskEnded,
-    TaskSilent,
-    TaskStarted,
-    pair,
-)
+from rota.node.pipes.brief import Brief, Order
+from rota.node.pipes.channel import Channel, Message, pair
+from rota.node.pipes.resource_worker import TaskEnded, TaskSilent, TaskStarted
+from rota.node.pipes.stream import AskStore
+from rota.node.pipes.worker import Beat, Finish
 from rota.node.streaming import Streaming, preload
 from rota.node.workers import Worker
 from rota.sources.memory import Topic, topic

@@ -14,9 +14,11 @@ from rota.decide.crew import Phase
 from rota.decide.restart import RestartPolicy
 from rota.kit.clock import SYSTEM
 from rota.kit.instant import Instant
-from rota.node import pipes
 from rota.node.journal import Tell
-from rota.node.pipes import Brief, Channel, Finish, Message, Order, Pipe, StartTask, TaskEnded, TaskSilent, TaskStarted
+from rota.node.pipes.brief import Brief, Order
+from rota.node.pipes.channel import Channel, Message, Pipe, pair
+from rota.node.pipes.resource_worker import StartTask, TaskEnded, TaskSilent, TaskStarted
+from rota.node.pipes.worker import Finish
 from rota.node.tasks import Tasks
 from rota.node.workers import Worker
 
@@ -75,7 +77,7 @@ def tasks_of(crew: FakeCrew, clock: Any = SYSTEM, tell: Tell = lambda *_, **__: 
 @contextmanager
 def connected(worker: Worker) -> Iterator[tuple[Pipe, list[str]]]:
     """The worker's end of its channel, and what became of the agent's."""
-    ours, theirs = pipes.pair()
+    ours, theirs = pair()
     ends: list[str] = []
     worker.channel = Channel(ours, lambda message: None, lambda: ends.append("ended"))
     peer = Pipe(theirs)

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from rota.node.pipes import Order
+from rota.node.pipes.brief import Order
 from rota.node.printed import Printed
-from rota.node.tee import About, Keeper, Tee, about, install, work_of
+from rota.node.task_lines import work_of
+from rota.node.tee import About, Keeper, Tee, about, install
 
 USUAL = About("worker", "host")
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rota.node.pipes import Attempt
+from rota.node.pipes.brief import Attempt
 from rota.workloads.context import Run
 from rota.workloads.jobs.run import Halt, run_attempt
 

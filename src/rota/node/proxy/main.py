@@ -14,18 +14,18 @@ import setproctitle
 
 from rota.kit import collector
 from rota.node import kernel
-from rota.node.pipes import (
+from rota.node.pipes.channel import Pipe
+from rota.node.pipes.child import GiveUp
+from rota.node.pipes.proxy import (
     Ask,
     Clear,
     Close,
     Dismiss,
-    GiveUp,
     Gone,
     HeldUp,
     Idle,
     Listen,
     Overdue,
-    Pipe,
     Serve,
     TakeSeat,
     Told,

@@ -27,24 +27,22 @@ from rota.model.ids import NodeId
 from rota.model.relay import RelayMap, RelayStatus, ResourceTally, SinkState
 from rota.node.children import ChildProcess, start
 from rota.node.journal import Tell
-from rota.node.pipes import (
+from rota.node.pipes.brief import Emitting
+from rota.node.pipes.channel import pair
+from rota.node.pipes.child import GiveUp
+from rota.node.pipes.emitting import EmitTo, LineLost, Unsent
+from rota.node.pipes.relay import (
     AskRest,
     AskTallies,
     BeRelay,
-    Emitting,
-    EmitTo,
     Fences,
     Fleet,
-    GiveUp,
-    LineLost,
     RelayIs,
     RelayTold,
     Revoked,
     SenderGone,
     TakeLine,
     Tokens,
-    Unsent,
-    pair,
 )
 from rota.node.posts import CANARY
 from rota.node.relay.works import left_behind

@@ -13,19 +13,9 @@ from rota.kit import collector, loglines
 from rota.kit.clock import SYSTEM
 from rota.model.errors import RotaError
 from rota.node import kernel
-from rota.node.pipes import (
-    AskRest,
-    AskTallies,
-    BeRelay,
-    Channel,
-    Fences,
-    Fleet,
-    GiveUp,
-    Revoked,
-    SenderGone,
-    TakeLine,
-    Tokens,
-)
+from rota.node.pipes.channel import Channel
+from rota.node.pipes.child import GiveUp
+from rota.node.pipes.relay import AskRest, AskTallies, BeRelay, Fences, Fleet, Revoked, SenderGone, TakeLine, Tokens
 from rota.node.relay.lines import OPENING
 from rota.node.relay.shell import Shell
 

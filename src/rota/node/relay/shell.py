@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from rota.kit.clock import Clock
 from rota.model.ids import NodeId
 from rota.model.relay import RelayStatus, ResourceTally
-from rota.node.pipes import AskRest, AskTallies, BeRelay, Fences, Fleet, Message, RelayIs, RelayTold, Revoked, Tokens
+from rota.node.pipes.channel import Message
+from rota.node.pipes.relay import AskRest, AskTallies, BeRelay, Fences, Fleet, RelayIs, RelayTold, Revoked, Tokens
 from rota.node.relay.lines import Lines
 from rota.node.relay.memory import Memory
 from rota.node.relay.ways import Ways

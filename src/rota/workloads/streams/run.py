@@ -9,6 +9,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack, aclosing, suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from random import random
@@ -98,6 +99,25 @@ class Assigned(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.stream}/{self.group}#{self.slot} epoch {self.epoch} on {self.node}"
 
 
+@dataclass
+class _Troubles:
+    """What keeps a task from its work, each empty if nothing does."""
+
+    group: str = ""
+    """Why what the group is now is not understood; the task goes on by what the group was before."""
+
+    output: str = ""
+    """Why nothing can be opened or published."""
+
+    source: str = ""
+    """Why nothing can be read."""
+
+    @property
+    def gravest(self) -> str:
+        """What to report of them."""
+        return self.group or self.output or self.source
+
+
 class StreamTask:
     """One task, from its start to its end."""
 
@@ -153,15 +173,7 @@ class StreamTask:
         self._rows = 0
         self._dropped: Counter[str] = Counter()
         self._latest: dict[int, int] = {}
-        self._trouble = ""
-        """Why nothing can be opened or published, if so."""
-
-        self._strange = ""
-        """Why what the group is now is not understood, if so; it goes on by what the group was before."""
-
-        self._unread = ""
-        """Why nothing can be read, if so."""
-
+        self._troubles = _Troubles()
         self._face: object = None
         self._told: tuple[StreamTaskStatus, Instant] | None = None
         """The status that is in the store, and since when."""
@@ -205,10 +217,10 @@ class StreamTask:
                 try:
                     group = codec.decode(Group, entry.value) if entry else None
                 except Invalid as error:
-                    self._strange = f"its group is not understood here: {error}"
+                    self._troubles.group = f"its group is not understood here: {error}"
                     log.warning("stream group not understood", extra={"task": str(self._assigned), "why": str(error)})
                 else:
-                    self._strange = ""
+                    self._troubles.group = ""
                     self._hear(group)
                 self._bell.ring()
 
@@ -243,10 +255,10 @@ class StreamTask:
         while True:
             try:
                 found = await call()
-                self._trouble = ""
+                self._troubles.output = ""
                 return found
             except (Unavailable, Unknown) as error:
-                self._trouble = str(error)
+                self._troubles.output = str(error)
             await asyncio.sleep(next(waits).total_seconds())
 
     def _note(self, progress: Progress) -> None:
@@ -285,7 +297,7 @@ class StreamTask:
         except (TooManyErrors, TooSlow) as error:
             progress.fail(str(error))
         except (Unavailable, Unknown) as error:
-            self._unread = str(error)
+            self._troubles.source = str(error)
             await asyncio.sleep(PATIENCE[1].total_seconds())
         return progress.moves - before
 
@@ -300,7 +312,7 @@ class StreamTask:
             reading.cancel()
             hearing.cancel()
             await asyncio.wait([reading, hearing])
-        self._unread = reader.trouble or ""
+        self._troubles.source = reader.trouble or ""
         return [] if reading.cancelled() else reading.result()
 
     async def _take_all(self, progress: Progress, batches: Sequence[Read]) -> None:
@@ -421,7 +433,7 @@ class StreamTask:
         try:
             is_same = await self._source_is_same(progress.group)
         except (Unavailable, Unknown) as error:
-            self._trouble = str(error)
+            self._troubles.output = str(error)
             return False
         except RotaError as error:
             progress.fail(str(error))
@@ -451,14 +463,14 @@ class StreamTask:
         try:
             verdict = await self._committer.publish(draft, sequence.ranges)
         except (Unavailable, Unknown) as error:
-            self._trouble = str(error)
+            self._troubles.output = str(error)
             return False
         except Unfit as error:
             return await self._publish_the_rest(progress, sequence, error)
         except RotaError as error:
             progress.fail(f"it cannot publish: {error}")
             return True
-        self._trouble = ""
+        self._troubles.output = ""
         progress.told(sequence, verdict)
         if verdict.turn is Turn.AHEAD:
             return False
@@ -474,11 +486,11 @@ class StreamTask:
                 f"it cannot publish: {refused}; no single record is at fault, only several together are refused"
             )
             return True
-        self._trouble = str(refused)
+        self._troubles.output = str(refused)
         try:
             draft = await self._made_again(progress, sequence)
         except (RotaError, TooManyErrors, TooSlow) as error:
-            self._trouble = str(error)
+            self._troubles.output = str(error)
             if not isinstance(error, Unavailable | Unknown):
                 progress.fail(f"it cannot publish: {error}")
             return bool(progress.error)
@@ -556,7 +568,7 @@ class StreamTask:
             rows=self._rows,
             dropped=dict(self._dropped),
             latest=dict(self._latest),
-            trouble=self._strange or self._trouble or self._unread or self._slowness(),
+            trouble=self._troubles.gravest or self._slowness(),
             error=progress.error,
             at=self._clock.wall(),
         )

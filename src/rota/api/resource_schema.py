@@ -1,4 +1,4 @@
-"""What the operations answer, and how they read what they are asked.
+"""What the operations on resources answer, and how they read what they are asked.
 
 `read_resource` and `read_changes` take fields as they come from JSON or a command line, about whose types nothing is
 known, and return records or raise Invalid. Everything is JSON both ways; the answers are plain records, so that each
@@ -15,20 +15,13 @@ import msgspec
 from rota.kit import durations
 from rota.kit.record import replace
 from rota.model.errors import Invalid
-from rota.model.event import Event
 from rota.model.ids import NodeId, Revision
-from rota.model.node import NodeLoad, Role
-from rota.model.peers import Standing
 from rota.model.resource import (
     Affinity,
-    Cordon,
     CoverageState,
-    Drain,
     KindRecord,
-    LabelsSet,
     ResourceRecord,
     ResourceStatus,
-    SlotsSet,
     WantedResource,
     state_of,
 )
@@ -36,16 +29,12 @@ from rota.workloads.checks import Check, did_you_mean
 from rota.workloads.resources.spec import Resource
 
 T = TypeVar("T", dict[str, Any], dict[str, str], Affinity)
-
 LARGEST = 8 * 1024
 """Bytes of a spec, and of labels. The leader writes a hundred assignments in one commit, each with its spec."""
 
 PRIORITY = 1_000_000
 COST = 10_000
 REPLICAS = 1000
-SLOTS = 1_000_000
-"""The most of each; a priority may also be as far below zero."""
-
 CHANGEABLE = ("spec", "priority", "replicas", "cost", "labels", "pin", "tags", "affinity")
 """What may change in a resource's life, and what may be left out when it is made."""
 
@@ -148,152 +137,6 @@ def kind_view(record: KindRecord) -> KindView:
     )
 
 
-class NodeView(msgspec.Struct, frozen=True, kw_only=True):
-    """A node: what it offers, what of that is taken, and whether it gets more."""
-
-    id: NodeId
-    is_up: bool
-    """Is it in the fleet? One that is not may still have a cordon, or tasks that nobody has moved yet."""
-
-    leads: bool = False
-    """Is it the leader?"""
-
-    role: Role | None = None
-    """Which work it takes; null while it is not in the fleet."""
-
-    host: str = ""
-    http: str = ""
-    grpc: str = ""
-    labels: dict[str, str] = msgspec.field(default_factory=dict)
-    app: str | None = None
-    """The app it runs; null if none."""
-
-    kinds: tuple[str, ...] = ()
-    """The kinds of resources its app declares."""
-
-    slots: int = 0
-    """As somebody set them, or as its settings say."""
-
-    configured_slots: int = 0
-    """As its settings say."""
-
-    slots_set: SlotsSet | None = None
-    """Since when somebody has set them, if so."""
-
-    configured_labels: dict[str, str] = msgspec.field(default_factory=dict)
-    """Its labels as its settings say; `labels` are those that count."""
-
-    labels_set: LabelsSet | None = None
-    """The labels that an operator gave it or took away, if any."""
-
-    used: int = 0
-    """Slots that its tasks take."""
-
-    tasks: int = 0
-    """Tasks it has to run."""
-
-    cordon: Cordon | None = None
-    """Since when and why it gets no new tasks, if so."""
-
-    drain: Drain | None = None
-    """Since when and why its tasks move to others, if so, and how many there were."""
-
-    since: datetime | None = None
-    age_s: int | None = None
-    """How long it has been in the fleet, by the store's clock."""
-
-    load: NodeLoad | None = None
-    """How busy it is; None if it has not said so."""
-
-    standing: Standing = Standing.ONLINE
-    """How the other nodes find it."""
-
-    standing_why: str = ""
-    """Why it is not online, if so."""
-
-    insecure: bool = False
-    """Do other machines reach its doors without TLS?"""
-
-    version: str = ""
-    """Of Rota."""
-
-    generation: int = 0
-    """Of its app; counted from 1 in each life of the node."""
-
-    code: str = ""
-    """A digest of its app's source files, the same on all nodes that run the same code."""
-
-    app_version: str = ""
-    """The `__version__` of its app's module or package; empty if it has none."""
-
-    daemons: str = ""
-    """How it finds processes that its app left behind: by `cgroup` or by `environment`."""
-
-    not_understood: str | None = None
-    """What is wrong with its record, if a newer Rota wrote it."""
-
-
-class NodeList(msgspec.Struct, frozen=True, kw_only=True):
-    """Some nodes, in the order of the id."""
-
-    nodes: tuple[NodeView, ...]
-    """The nodes of this page."""
-
-    next: str | None = None
-    """The token of the next page; None: there are no more."""
-
-    as_of: datetime
-    """The store's clock."""
-
-
-class IdlestNode(msgspec.Struct, frozen=True, kw_only=True):
-    """The node that has least to do."""
-
-    node: NodeId
-    """The id of the node."""
-
-    score: float
-    """0 idle … 100 busy."""
-
-    executors_free: int
-    """Attempts of jobs that it could run now."""
-
-    http: str
-    """Where it answers HTTP; empty if nowhere."""
-
-    grpc: str
-    """Where it answers gRPC; empty if nowhere."""
-
-    as_of: datetime
-    """The store's clock."""
-
-
-class Why(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a resource is where it is, or why a node has what it has."""
-
-    thing: str
-    """The resource, node or source that was asked about."""
-
-    says: str
-    """The answer in a sentence."""
-
-    chosen: dict[str, str] = msgspec.field(default_factory=dict)
-    """Of a resource: its nodes, and why each was chosen."""
-
-    refusals: dict[str, str] = msgspec.field(default_factory=dict)
-    """Of a resource: nodes that do not take it. Of a node: resources that it does not take. Some of them."""
-
-    holds: tuple[str, ...] = ()
-    """Of a node: the tasks it has to run."""
-
-    reasons: tuple[str, ...] = ()
-    """Of a node: why it gets nothing new; none if it may. Of a resource: what is wrong with its source,
-    and which nodes gave it back."""
-
-    remedies: dict[str, str] = msgspec.field(default_factory=dict)
-    """Of a resource that waits: what to do about each node so that it takes it."""
-
-
 class KindPage(msgspec.Struct, frozen=True, kw_only=True):
     """Some kinds of resources, in the order of the name."""
 
@@ -302,54 +145,6 @@ class KindPage(msgspec.Struct, frozen=True, kw_only=True):
 
     next: str | None = None
     """The token of the next page; null: there are no more."""
-
-
-class EventPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some events, the newest last."""
-
-    events: tuple[Event, ...]
-    """The events of this page."""
-
-    revision: Revision
-    """The revision of the store that they were read at; a watch can go on after it."""
-
-    next: str | None = None
-    """The token of the page with older events; null: there are none."""
-
-
-class Uncordoned(msgspec.Struct, frozen=True, kw_only=True):
-    """A node that gets tasks again."""
-
-    node: NodeId
-    """The id of the node."""
-
-    was_cordoned: bool
-    """Did it have a cordon?"""
-
-
-class Undrained(msgspec.Struct, frozen=True, kw_only=True):
-    """A node that is not drained any more."""
-
-    node: NodeId
-    """The id of the node."""
-
-    was_drained: bool
-    """Was it drained?"""
-
-
-class NodeSlots(msgspec.Struct, frozen=True, kw_only=True):
-    """How many slots a node was given."""
-
-    node: NodeId
-    """The id of the node."""
-
-    slots: int | None
-    """How many; null: as its settings say."""
-
-
-def read_slots(node: str, slots: object) -> int | None:
-    """How many slots a node is to have; None: as its settings say."""
-    return None if slots is None else Check("node", node).count("slots", slots, least=0, most=SLOTS)
 
 
 def read_resource(fields: Mapping[str, object]) -> WantedResource:
