@@ -536,7 +536,7 @@ async def test_who_follows_hears_when_the_node_stays_away(
         elsewhere.logs["n1", 1] = kept + b"three\n"
         part = await coming
         assert (part.offset, part.data) == (8, b"three\n")
-        monkeypatch.setattr(job_operations, "AWAY", 0.05)
+        monkeypatch.setattr(run_output, "AWAY", 0.05)
         elsewhere.logs.clear()
         with pytest.raises(Unavailable, match="kept at node n1"):
             await anext(parts)

@@ -95,9 +95,9 @@ def test_what_moves_away_already_leaves_before_others() -> None:
         successor = Assignment(kind="room", resource=id, slot=0, exclusive=False, relieves=A)
         told.see(keys.assignment(NodeId("b"), keys.task("room", id, 0)), successor)
     told.set(5)
-    assert told.view.overfull() == {"/assign/a/room/1#0", "/assign/a/room/2#0"}
+    assert overfull(told.view) == {"/assign/a/room/1#0", "/assign/a/room/2#0"}
     told.set(4)
-    assert told.view.overfull() == {"/assign/a/room/1#0", "/assign/a/room/2#0", "/assign/a/room/6#0"}
+    assert overfull(told.view) == {"/assign/a/room/1#0", "/assign/a/room/2#0", "/assign/a/room/6#0"}
 
 
 def test_the_view_is_as_new_as_the_last_commit_about_it() -> None:
