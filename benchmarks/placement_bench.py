@@ -19,7 +19,7 @@ from time import thread_time
 
 from benchmarks import measure
 from benchmarks.measure import Goal, Row
-from rota.decide.placement import Bind, Demand, Place, Placement, place
+from rota.decide.placement import BindReplica, Demand, Place, Placement, place
 from rota.model.ids import NodeId
 from rota.model.resource import Affinity
 
@@ -148,7 +148,7 @@ def sort_per_task(demands: Sequence[Demand], places: Sequence[Place]) -> float:
     for demand in demands:
         for node in sorted(free, key=lambda node: -free[node])[: demand.missing]:
             free[node] -= 1
-            binds.append(Bind(demand.key, node, "most free"))
+            binds.append(BindReplica(demand.key, node, "most free"))
     return len(binds) / (thread_time() - before)
 
 

@@ -21,9 +21,9 @@ from benchmarks.measure import Goal, Row
 from rota.model.ids import Instant, NodeId
 from rota.model.relay import RelayMap
 from rota.sinks import Message
-from rota.workloads.resources.dedup import Ids, Window
+from rota.workloads.resources.dedup import DedupWindow, Ids
 from rota.workloads.resources.relay.core import Relay
-from rota.workloads.resources.relay.held import Emission, Line
+from rota.workloads.resources.relay.held import Emission, InboundLine
 
 MESSAGES = 200_000
 ROOMS = 1_000
@@ -50,7 +50,7 @@ def rows(rounds: int) -> list[Row]:
 
 def checks_per_second(with_ids: bool = True) -> float:
     """Copies checked per second: each message twice, the second soon after the first."""
-    window: Window[int] = Window(Instant(0.0))
+    window: DedupWindow[int] = DedupWindow(Instant(0.0))
     rooms = [(Ids("room", str(number)), window.tally("room", str(number))) for number in range(ROOMS)]
     work = [(*rooms[number % ROOMS], b"%d" % number + BODY) for number in range(MESSAGES)]
     known = [ids.of(None, payload) for ids, _, payload in work]
@@ -82,7 +82,7 @@ def core_per_second() -> float:
     node = NodeId("a")
     relay = Relay(node, Instant(0.0))
     relay.map_changed(RelayMap(version=1, nodes=(node,)), Instant(0.0))
-    lines = [Line("one"), Line("two")]
+    lines = [InboundLine("one"), InboundLine("two")]
     for line in lines:
         relay.join(line, None, Instant(0.0))
     outlet = relay.home.outlet("memory://")
@@ -111,7 +111,7 @@ def core_per_second() -> float:
 def fill_and_forget() -> tuple[float, float]:
     """Bytes per remembered message, and what per cent of that is left when all are forgotten."""
     process = psutil.Process(os.getpid())
-    window: Window[int] = Window(Instant(0.0))
+    window: DedupWindow[int] = DedupWindow(Instant(0.0))
     rooms = [(Ids("room", str(number)), window.tally("room", str(number))) for number in range(ROOMS)]
     base = process.memory_info().rss
     for number in range(ENTRIES):

@@ -24,10 +24,10 @@ import grpc
 
 from benchmarks import measure
 from benchmarks.measure import Row, Samples, Side, Turn
-from rota.decide.access import Access, Admitted, Gate, by_digest, digest
+from rota.decide.access import Access, AdmittedCaller, Gate, by_digest, digest
 from rota.model.token import TokenRecord
-from rota.node.relay.tls import Tls
-from rota.node.relay.wire import Ack, Any_, Batch, Socket, Wire
+from rota.node.relay.tls import RelayTls
+from rota.node.relay.wire import AckFrame, Any_, BatchFrame, FrameConnection, Socket
 from rota.rpc import open_link, serve_link
 from rota.rpc.settings import TlsFiles
 from rota.workloads.resources.relay.held import Emission
@@ -97,7 +97,7 @@ def judged_per_second() -> float:
     headers = [f"Bearer {token}" for token in shown]
     before = perf_counter()
     admitted = sum(
-        isinstance(gate.judge(headers[number % TOKENS], Access.VIEW, made), Admitted) for number in range(JUDGED)
+        isinstance(gate.judge(headers[number % TOKENS], Access.VIEW, made), AdmittedCaller) for number in range(JUDGED)
     )
     took = perf_counter() - before
     assert admitted == JUDGED
@@ -228,23 +228,23 @@ async def _checking(tls: TlsFiles | None) -> AsyncIterator[Turn]:
 
 
 def _lines(authority: Authority) -> Mapping[str, Side]:
-    tls = Tls(str(authority.issue("relays")))
+    tls = RelayTls(str(authority.issue("relays")))
     return {PLAIN: partial(_relaying, None), SECURED: partial(_relaying, tls)}
 
 
 @asynccontextmanager
-async def _relaying(tls: Tls | None) -> AsyncIterator[Turn]:
+async def _relaying(tls: RelayTls | None) -> AsyncIterator[Turn]:
     """A line, and a turn that is over when its last batch is acked."""
     emissions = tuple(Emission(message, "memory://", 0, 1) for message in messages(BATCH))
     acked = asyncio.Event()
     last = 0
 
     def take(record: Any_) -> None:
-        if isinstance(record, Batch):
-            theirs.send(Ack(record.sequence))
+        if isinstance(record, BatchFrame):
+            theirs.send(AckFrame(record.sequence))
 
     def hear(record: Any_) -> None:
-        if isinstance(record, Ack) and record.sequence == last:
+        if isinstance(record, AckFrame) and record.sequence == last:
             acked.set()
 
     async def turn() -> Samples:
@@ -253,12 +253,12 @@ async def _relaying(tls: Tls | None) -> AsyncIterator[Turn]:
         acked.clear()
         before = perf_counter()
         for sequence in range(first, last + 1):
-            ours.send(Batch(sequence, 0.0, emissions))
+            ours.send(BatchFrame(sequence, 0.0, emissions))
         await acked.wait()
         return [(perf_counter() - before) / (BATCHES * BATCH)] * (BATCHES * BATCH)
 
     one, other = await _ends(tls)
-    ours, theirs = Wire(one, hear, acked.set), Wire(other, take, lambda: None)
+    ours, theirs = FrameConnection(one, hear, acked.set), FrameConnection(other, take, lambda: None)
     try:
         yield turn
     finally:
@@ -266,7 +266,7 @@ async def _relaying(tls: Tls | None) -> AsyncIterator[Turn]:
         theirs.close()
 
 
-async def _ends(tls: Tls | None) -> tuple[Socket, Socket]:
+async def _ends(tls: RelayTls | None) -> tuple[Socket, Socket]:
     one, other = socket.socketpair()
     for end in (one, other):
         end.setblocking(False)

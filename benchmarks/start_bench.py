@@ -21,7 +21,7 @@ from benchmarks.measure import Goal, Row
 from rota.kit.clock import SYSTEM
 from rota.model.config import RuntimeConfig
 from rota.node import kernel
-from rota.node.loaders import Target
+from rota.node.loaders import LoadTarget
 from rota.node.runtime import Runtime
 
 HEAVY = "import pandas, pyarrow, sqlalchemy\nimport rota\napp = rota.App('heavy')\n\n@app.job()\ndef j(run): ...\n"
@@ -76,7 +76,7 @@ def _forked(folder: Path) -> dict[str, float]:
 async def _fork(folder: Path) -> dict[str, float]:
     """Wear executors out, and see how long the next one takes from its fork to its registration."""
     kernel.adopt_orphans()
-    runtime = Runtime(Target(str(folder / APP), "fork"), RuntimeConfig(), SYSTEM, lambda *_, **__: None, folder)
+    runtime = Runtime(LoadTarget(str(folder / APP), "fork"), RuntimeConfig(), SYSTEM, lambda *_, **__: None, folder)
     running = asyncio.create_task(runtime.run())
     await runtime.load()
     await runtime.crew.until(runtime.crew.is_settled)

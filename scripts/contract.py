@@ -16,7 +16,7 @@ from google.protobuf.descriptor import Descriptor, FileDescriptor
 
 from rota.api import offered, transcode, verb_grpc, wire
 from rota.api.pb import api_pb2, jobs_pb2, safety_pb2, services_pb2, streams_pb2
-from rota.api.verbs import VERBS, Asked, Sort, Verb, Where
+from rota.api.verbs import VERBS, Sort, Verb, VerbField, Where
 
 FOLDER = Path(__file__).parent.parent / "proto/rota/v1"
 FILES: tuple[FileDescriptor, ...] = tuple(
@@ -143,7 +143,7 @@ def _request(contract: Contract, verb: Verb) -> str:
     return made
 
 
-def _said(field: Asked) -> str:
+def _said(field: VerbField) -> str:
     key = field.parameter.header.lower().replace("-", "_") if field.parameter and field.parameter.header else field.name
     return SAID.get(field.sort, f"string {{}}{transcode.JSON}").format("version" if key == "if_match" else key)
 

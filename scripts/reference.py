@@ -12,14 +12,14 @@ from pathlib import Path
 from rota.api.metrics import METRICS
 from rota.cli import flags
 from rota.cli.jobs import ADDED
-from rota.cli.settings import Option, declared
+from rota.cli.settings import SettingOption, declared
 from rota.decide.jobs import attempt_phases, run_phases
 from rota.decide.streams import group_phases
 from rota.kit.docs import field_docs
 from rota.model.config import SECTIONS
 from rota.model.event import KINDS
 from rota.model.job import JobSpec
-from rota.model.option import Option as JobOption
+from rota.model.option import Option
 from rota.model.problems import PROBLEMS
 from rota.workloads.jobs.spec import PROGRAM
 from rota.workloads.resources.relay import held_phases
@@ -35,7 +35,7 @@ def row(*cells: str) -> str:
     return " ".join(f"| {cell}" if cell else "|" for cell in [*cells, ""]) + "\n"
 
 
-def setting(option: Option) -> str:
+def setting(option: SettingOption) -> str:
     """The row of a setting."""
     default = f"`{option.shown}`" if option.shown and " " not in option.shown else option.shown
     return row(f"`{option.name}`", f"`{option.variable}`", default, option.doc)
@@ -85,7 +85,7 @@ def single_tables() -> dict[str, dict[str, str]]:
     }
 
 
-def _flag(option: JobOption) -> str:
+def _flag(option: Option) -> str:
     words = flags.word(option) or "\\|".join(flags.choices(option))
     return f"`{flags.flag(option)} {words}`"
 

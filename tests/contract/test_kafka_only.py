@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from rota.model.errors import Unavailable
 from rota.sinks import Message, open_sink
-from rota.sinks.kafka import Client
+from rota.sinks.kafka import KafkaProducer
 from tests.kit.servers import free_port
 from tests.kit.sinks import KafkaHarness, Told, is_in_order, last_copies, message, messages, numbers, without_repeats
 from tests.kit.waiting import eventually
@@ -74,14 +74,14 @@ async def test_a_producer_that_gave_up_before_we_heard_of_it_costs_no_message(
     place: KafkaHarness, told: Told, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     """It then refuses whatever it is handed, and that says nothing of the message."""
-    produce, refusals = Client.produce, iter([KafkaError(code, "it gave up")])
+    produce, refusals = KafkaProducer.produce, iter([KafkaError(code, "it gave up")])
 
-    def refuse_once(client: Client, number: int, topic: str, message: Message) -> None:
+    def refuse_once(client: KafkaProducer, number: int, topic: str, message: Message) -> None:
         if number > 3 and (refusal := next(refusals, None)):
             raise KafkaException(refusal)
         produce(client, number, topic, message)
 
-    monkeypatch.setattr(Client, "produce", refuse_once)
+    monkeypatch.setattr(KafkaProducer, "produce", refuse_once)
     sent = messages(10)
     async with open_sink(place.url(), told) as sink:
         await sink.publish(sent)

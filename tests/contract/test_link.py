@@ -1,4 +1,4 @@
-"""The laws of the node link, on every adapter: the numbers are those of `rota.rpc.port.Link`.
+"""The laws of the node link, on every adapter: the numbers are those of `rota.rpc.port.NodeLink`.
 
 gRPC is also tried behind a bad network and before a process that is frozen or killed. The link in memory has a network
 that can be as bad, in virtual time: `tests/unit/rpc/test_memory.py`.
@@ -18,8 +18,8 @@ from rota.decide.access import Access, Gate, TurnedAway, known
 from rota.kit.record import replace
 from rota.model.errors import Conflict, Denied, Invalid, RotaError, Unavailable, Unknown
 from rota.model.ids import NodeId, SessionId
-from rota.model.link import Accepted, AttemptId, LogPiece, Refused, Whom
-from rota.rpc import Link, NotMe, TlsFiles, open_link, serve_link
+from rota.model.link import Accepted, AttemptId, AttemptRefused, LogPiece, Whom
+from rota.rpc import NodeLink, NotMe, TlsFiles, open_link, serve_link
 from tests.kit.certificates import Authority, serial
 from tests.kit.faultproxy import FaultProxy
 from tests.kit.link_server import ATTEMPT, BEFORE, CALM, NODE, QUICK, SESSION, STUCK, Desk, dispatch, start
@@ -62,13 +62,13 @@ async def place(request: pytest.FixtureRequest, desk: Desk) -> AsyncIterator[Pla
 
 
 @pytest.fixture
-async def link(place: Place) -> AsyncIterator[Link]:
+async def link(place: Place) -> AsyncIterator[NodeLink]:
     """A link to it."""
     async with open_link(place.address, settings=CALM) as link:
         yield link
 
 
-async def everything(link: Link) -> list[object]:
+async def everything(link: NodeLink) -> list[object]:
     """What each operation of a link returns or raises."""
     answers = await asyncio.gather(
         link.check(), link.dispatch_many([start()]), link.read_log(ATTEMPT), return_exceptions=True
@@ -79,7 +79,7 @@ async def everything(link: Link) -> list[object]:
 # Law 1: a link may say whom it means; another node or session refuses everything, and nothing happens.
 
 
-async def test_law_1_a_check_says_who_answers(link: Link, desk: Desk) -> None:
+async def test_law_1_a_check_says_who_answers(link: NodeLink, desk: Desk) -> None:
     assert await link.check() == desk.is_at
 
 
@@ -112,35 +112,35 @@ async def test_law_1_a_node_that_begins_a_new_session_is_not_the_one_any_more(pl
 # Law 2: a start reaches the handler once per run, attempt and epoch; each has its own answer.
 
 
-async def test_law_2_a_start_arrives_whole(link: Link, desk: Desk) -> None:
+async def test_law_2_a_start_arrives_whole(link: NodeLink, desk: Desk) -> None:
     sent = start(payload=bytes(range(256)))
     assert await link.dispatch_many([sent, start("other")]) == [Accepted(), Accepted()]
     assert desk.starts == [sent, start("other")]
 
 
-async def test_law_2_the_same_start_again_gets_the_same_answer(link: Link, desk: Desk) -> None:
+async def test_law_2_the_same_start_again_gets_the_same_answer(link: NodeLink, desk: Desk) -> None:
     first = await dispatch(link, start())
-    desk.answer = Refused(why="full")
+    desk.answer = AttemptRefused(why="full")
     assert await dispatch(link, start()) == first
     assert len(desk.starts) == 1
 
 
-async def test_law_2_a_refusal_is_an_answer_like_another(link: Link, desk: Desk) -> None:
-    desk.answer = Refused(why="no free executor")
-    assert await dispatch(link, start()) == Refused(why="no free executor")
+async def test_law_2_a_refusal_is_an_answer_like_another(link: NodeLink, desk: Desk) -> None:
+    desk.answer = AttemptRefused(why="no free executor")
+    assert await dispatch(link, start()) == AttemptRefused(why="no free executor")
     desk.answer = Accepted()
-    assert await dispatch(link, start()) == Refused(why="no free executor")
+    assert await dispatch(link, start()) == AttemptRefused(why="no free executor")
     assert await dispatch(link, start(attempt=2)) == Accepted()
 
 
-async def test_law_2_starts_that_travel_together_have_their_own_answers(link: Link, desk: Desk) -> None:
+async def test_law_2_starts_that_travel_together_have_their_own_answers(link: NodeLink, desk: Desk) -> None:
     assert await link.dispatch_many([start("old", epoch=7), start("known")]) == [Accepted(), Accepted()]
-    desk.answer = Refused(why="full")
+    desk.answer = AttemptRefused(why="full")
     sent = [start("new"), start("known"), start("old", epoch=6), start("new", attempt=2)]
     new, again, stale, other = await link.dispatch_many(sent)
-    assert (new, again, other) == (Refused(why="full"), Accepted(), Refused(why="full"))
+    assert (new, again, other) == (AttemptRefused(why="full"), Accepted(), AttemptRefused(why="full"))
     why = "run old, attempt 1: epoch 6 is over, the present one is 7; read its assignment again"
-    assert stale == Refused(why=why)
+    assert stale == AttemptRefused(why=why)
     assert [each.attempt.run for each in desk.starts] == ["old", "known", "new", "new"]
     assert await dispatch(link, start("new")) == new, "in whatever company, it is the same start"
     assert await link.dispatch_many([]) == []
@@ -148,15 +148,15 @@ async def test_law_2_starts_that_travel_together_have_their_own_answers(link: Li
 
 @pytest.mark.parametrize("family", [Invalid, Denied, Conflict, Unavailable])
 async def test_law_2_what_is_wrong_with_one_start_is_its_refusal(
-    link: Link, desk: Desk, family: type[RotaError]
+    link: NodeLink, desk: Desk, family: type[RotaError]
 ) -> None:
     desk.answer = family("no executors today")
-    assert await link.dispatch_many([start("a"), start("b")]) == [Refused(why="no executors today")] * 2
+    assert await link.dispatch_many([start("a"), start("b")]) == [AttemptRefused(why="no executors today")] * 2
     desk.answer = Accepted()
     assert await dispatch(link, start("a")) == Accepted(), "what failed was no answer, and the next try is a new one"
 
 
-async def test_law_2_starts_at_the_same_time_are_one(place: Place, link: Link, desk: Desk) -> None:
+async def test_law_2_starts_at_the_same_time_are_one(place: Place, link: NodeLink, desk: Desk) -> None:
     desk.open.clear()
     async with open_link(place.address, settings=CALM) as other:
         asked = [asyncio.ensure_future(dispatch(way, start())) for way in (link, other, link)]
@@ -167,7 +167,7 @@ async def test_law_2_starts_at_the_same_time_are_one(place: Place, link: Link, d
     assert len(desk.starts) == 1
 
 
-async def test_law_2_a_start_goes_on_when_its_caller_gave_up(link: Link, desk: Desk) -> None:
+async def test_law_2_a_start_goes_on_when_its_caller_gave_up(link: NodeLink, desk: Desk) -> None:
     desk.open.clear()
     with pytest.raises(Unknown):
         await dispatch(link, start(), timeout=SHORT)
@@ -176,10 +176,10 @@ async def test_law_2_a_start_goes_on_when_its_caller_gave_up(link: Link, desk: D
     assert len(desk.starts) == 1
 
 
-async def test_law_2_under_a_later_epoch_it_is_another_start(link: Link, desk: Desk) -> None:
+async def test_law_2_under_a_later_epoch_it_is_another_start(link: NodeLink, desk: Desk) -> None:
     await dispatch(link, start(epoch=5))
-    desk.answer = Refused(why="full")
-    assert await dispatch(link, start(epoch=6)) == Refused(why="full")
+    desk.answer = AttemptRefused(why="full")
+    assert await dispatch(link, start(epoch=6)) == AttemptRefused(why="full")
     assert [each.epoch for each in desk.starts] == [5, 6]
 
 
@@ -187,7 +187,7 @@ async def test_law_2_under_a_later_epoch_it_is_another_start(link: Link, desk: D
 
 
 @pytest.mark.parametrize("offset", [0, 1, 65_536, 200_000, 299_999])
-async def test_law_3_pieces_fit_on_to_each_other_to_the_end(link: Link, desk: Desk, offset: int) -> None:
+async def test_law_3_pieces_fit_on_to_each_other_to_the_end(link: NodeLink, desk: Desk, offset: int) -> None:
     desk.log, desk.log_has_ended = bytes(range(250)) * 1200, True
     found, is_last = b"", False
     while not is_last:
@@ -198,7 +198,7 @@ async def test_law_3_pieces_fit_on_to_each_other_to_the_end(link: Link, desk: De
     assert desk.reads[0] == (ATTEMPT, offset)
 
 
-async def test_law_3_a_log_that_grows_has_no_last_piece(link: Link, desk: Desk) -> None:
+async def test_law_3_a_log_that_grows_has_no_last_piece(link: NodeLink, desk: Desk) -> None:
     assert await link.read_log(ATTEMPT) == LogPiece(b"", is_last=False)
     desk.log = b"one\n"
     assert await link.read_log(ATTEMPT) == LogPiece(b"one\n", is_last=False)
@@ -209,7 +209,7 @@ async def test_law_3_a_log_that_grows_has_no_last_piece(link: Link, desk: Desk) 
     assert await link.read_log(ATTEMPT, 2**62) == LogPiece(b"", is_last=True)
 
 
-async def test_law_3_a_full_piece_is_the_last_only_if_it_is(link: Link, desk: Desk) -> None:
+async def test_law_3_a_full_piece_is_the_last_only_if_it_is(link: NodeLink, desk: Desk) -> None:
     desk.log, desk.log_has_ended = bytes(64 * KIBIBYTE), True
     assert await link.read_log(ATTEMPT) == LogPiece(desk.log, is_last=True)
     desk.log += b"x"
@@ -220,7 +220,7 @@ async def test_law_3_a_full_piece_is_the_last_only_if_it_is(link: Link, desk: De
 # Law 4: every call ends within its time-out; what certainly did not happen is Unavailable, the rest Unknown.
 
 
-async def test_law_4_what_was_sent_and_not_answered_is_unknown_unless_it_only_reads(link: Link, desk: Desk) -> None:
+async def test_law_4_what_was_sent_and_not_answered_is_unknown_unless_it_only_reads(link: NodeLink, desk: Desk) -> None:
     await link.check()
     desk.open.clear()
     began, enough = time.monotonic(), timedelta(seconds=1)  # to get there
@@ -243,7 +243,7 @@ async def test_law_4_nobody_there_is_unavailable(address: str) -> None:
 
 @pytest.mark.parametrize("family", [Invalid, Denied, Conflict, Unavailable, Unknown])
 async def test_law_4_what_the_handler_raises_reaches_the_caller(
-    link: Link, desk: Desk, family: type[RotaError]
+    link: NodeLink, desk: Desk, family: type[RotaError]
 ) -> None:
     desk.answer = family("no; do something else")
     with pytest.raises(family, match=r"^no; do something else$") as raised:
@@ -252,7 +252,7 @@ async def test_law_4_what_the_handler_raises_reaches_the_caller(
 
 
 async def test_law_4_a_handler_with_a_bug_is_logged_and_not_told(
-    link: Link, desk: Desk, caplog: pytest.LogCaptureFixture
+    link: NodeLink, desk: Desk, caplog: pytest.LogCaptureFixture
 ) -> None:
     desk.answer = ZeroDivisionError("secret detail")
     with pytest.raises(Unknown) as starting:
@@ -283,7 +283,7 @@ async def test_law_4_closing_a_link_ends_what_is_under_way(place: Place, desk: D
     desk.open.set()
 
 
-async def test_law_4_a_cancelled_call_is_cancelled(link: Link, desk: Desk) -> None:
+async def test_law_4_a_cancelled_call_is_cancelled(link: NodeLink, desk: Desk) -> None:
     desk.open.clear()
     calls = [asyncio.ensure_future(link.dispatch_many([start()])), asyncio.ensure_future(link.read_log(ATTEMPT))]
     await eventually(lambda: desk.starts and desk.reads)
@@ -365,14 +365,14 @@ async def network(served: Place) -> AsyncIterator[FaultProxy]:
 
 
 @pytest.fixture
-async def far(network: FaultProxy) -> AsyncIterator[Link]:
+async def far(network: FaultProxy) -> AsyncIterator[NodeLink]:
     """A link through it, connected."""
     async with open_link(f"grpc://127.0.0.1:{network.port}", settings=QUICK) as link:
         await link.check()
         yield link
 
 
-async def test_law_5_a_cut_ends_calls_and_the_link_comes_back(far: Link, network: FaultProxy, desk: Desk) -> None:
+async def test_law_5_a_cut_ends_calls_and_the_link_comes_back(far: NodeLink, network: FaultProxy, desk: Desk) -> None:
     desk.open.clear()
     starting = asyncio.ensure_future(far.dispatch_many([start()]))
     reading = asyncio.ensure_future(far.read_log(ATTEMPT))
@@ -388,7 +388,9 @@ async def test_law_5_a_cut_ends_calls_and_the_link_comes_back(far: Link, network
     assert len(desk.starts) == 1
 
 
-async def test_law_5_a_refusing_network_is_unavailable_and_the_link_comes_back(far: Link, network: FaultProxy) -> None:
+async def test_law_5_a_refusing_network_is_unavailable_and_the_link_comes_back(
+    far: NodeLink, network: FaultProxy
+) -> None:
     await network.refuse()
     await eventually(lambda: _fails(far, Unavailable))
     with pytest.raises((Unavailable, Unknown)):
@@ -397,7 +399,7 @@ async def test_law_5_a_refusing_network_is_unavailable_and_the_link_comes_back(f
     await eventually(far.check, within=30, despite=(Unavailable,))
 
 
-async def _fails(link: Link, family: type[RotaError]) -> bool:
+async def _fails(link: NodeLink, family: type[RotaError]) -> bool:
     try:
         await link.check(timeout=SHORT)
     except family:
@@ -407,7 +409,7 @@ async def _fails(link: Link, family: type[RotaError]) -> bool:
 
 @pytest.mark.parametrize("fault", ["freeze", "hold_requests", "hold_answers"])
 async def test_law_5_a_frozen_or_half_cut_network_costs_no_more_than_the_time_out(
-    far: Link, network: FaultProxy, fault: str
+    far: NodeLink, network: FaultProxy, fault: str
 ) -> None:
     getattr(network, fault)()
     began = time.monotonic()
@@ -422,7 +424,7 @@ async def test_law_5_a_frozen_or_half_cut_network_costs_no_more_than_the_time_ou
     await eventually(far.check, within=30, despite=(Unavailable,))
 
 
-async def test_law_5_a_connection_that_is_stranded_is_replaced(far: Link, network: FaultProxy) -> None:
+async def test_law_5_a_connection_that_is_stranded_is_replaced(far: NodeLink, network: FaultProxy) -> None:
     network.strand()  # the old connection and what is in it are stuck; new ones are fine
     await eventually(lambda: far.check(timeout=SHORT), within=30, despite=(Unavailable,))
 
@@ -451,7 +453,7 @@ async def test_law_5_a_frozen_process_is_noticed_and_welcome_back(tmp_path: Path
             await eventually(link.check, within=30, despite=(Unavailable,))
 
 
-async def _is_not_sent(link: Link) -> bool:
+async def _is_not_sent(link: NodeLink) -> bool:
     try:
         await dispatch(link, start("not sent"), timeout=SHORT)
     except Unavailable:
@@ -489,13 +491,13 @@ async def test_law_5_a_killed_process_is_noticed_at_once_and_its_successor_found
 # Law 6: a record beyond the limits is Invalid, naming the limit, before anything is sent.
 
 
-async def test_law_6_four_mebibytes_pass(link: Link, desk: Desk) -> None:
+async def test_law_6_four_mebibytes_pass(link: NodeLink, desk: Desk) -> None:
     payload = bytes(4 * MEBIBYTE - 64)
     assert await dispatch(link, start(payload=payload)) == Accepted()
     assert desk.starts == [start(payload=payload)]
 
 
-async def test_law_6_more_is_refused_with_its_size(link: Link, desk: Desk) -> None:
+async def test_law_6_more_is_refused_with_its_size(link: NodeLink, desk: Desk) -> None:
     size = 4 * MEBIBYTE + 1
     with pytest.raises(Invalid, match=rf"payload of run nightly/1, attempt 1 has {size} bytes; at most 4194304 pass"):
         await link.dispatch_many([start(payload=bytes(size))])
@@ -505,7 +507,7 @@ async def test_law_6_more_is_refused_with_its_size(link: Link, desk: Desk) -> No
     assert not desk.was_asked
 
 
-async def test_law_6_what_makes_no_sense_is_refused(link: Link, desk: Desk) -> None:
+async def test_law_6_what_makes_no_sense_is_refused(link: NodeLink, desk: Desk) -> None:
     for bad in (start(""), start("x" * 513), start(attempt=0), start(epoch=-1), start(epoch=2**63), start("\ud800")):
         with pytest.raises(Invalid):
             await link.dispatch_many([start(), bad])
@@ -520,7 +522,7 @@ async def test_law_6_what_makes_no_sense_is_refused(link: Link, desk: Desk) -> N
 # Law 7: a slow handler holds up nothing but itself.
 
 
-async def test_law_7_slow_ones_hold_up_nobody_else(link: Link, desk: Desk) -> None:
+async def test_law_7_slow_ones_hold_up_nobody_else(link: NodeLink, desk: Desk) -> None:
     desk.open.clear()
     starting = asyncio.ensure_future(dispatch(link, start()))
     reading = asyncio.ensure_future(link.read_log(ATTEMPT))

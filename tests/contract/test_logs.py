@@ -18,7 +18,7 @@ from rota.store.logs.open import folder_of, open_logs
 from rota.store.logs.port import CHUNK, LogChunk, Logs
 from rota.store.sql.log import LogStore
 from rota.store.sql.run_logs import MOST, SqlLogs
-from rota.store.sql.steps import Driver, Query, Step, Steps
+from rota.store.sql.steps import Driver, SqlQuery, Step, Steps
 from tests.kit.clearing import clear_beside_a_writer
 from tests.kit.harness import MysqlHarness, PostgresHarness, SqliteHarness, StoreHarness, params
 
@@ -133,7 +133,7 @@ class Counting:
     async def write(self, steps: Callable[[], Steps[T]]) -> T:
         if len(self.asked) == self.fails_at:
             raise Unavailable("the database is away")
-        asked = [step for step in _steps(steps()) if isinstance(step, Query) and step.name == "forget_output"]
+        asked = [step for step in _steps(steps()) if isinstance(step, SqlQuery) and step.name == "forget_output"]
         self.asked += [int(str(step.parameters[-1])) for step in asked]
         return await self._driver.write(steps)
 

@@ -10,7 +10,7 @@ import pytest
 
 from rota.kit.clock import SYSTEM
 from rota.store import Put, open_store
-from rota.store.keeper import Keeper
+from rota.store.keeper import LeaseKeeper
 from rota.store.renewal import renewal_thread
 from tests.kit.harness import HARNESSES, MemoryHarness, StoreHarness, params
 from tests.kit.server_pool import ServerPool
@@ -34,7 +34,7 @@ async def test_a_lease_outlives_a_loop_that_is_held_by_turns_and_used_in_between
     async with open_store(url) as store, renewal_thread(url, SYSTEM) as aside:
         lease = await store.grant(TTL)
         await store.commit(Put("/held", b"", lease.id))
-        keeper = Keeper(store, lease, SYSTEM, aside=aside)
+        keeper = LeaseKeeper(store, lease, SYSTEM, aside=aside)
         keeping = asyncio.create_task(keeper.keep())
         await eventually(lambda: keeper.least_left < TTL.total_seconds())
         for _ in range(3):

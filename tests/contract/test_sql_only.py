@@ -25,7 +25,7 @@ from rota.store.sql import transactions
 from rota.store.sql.dialect import MYSQL
 from rota.store.sql.log import LogStore
 from rota.store.sql.steps import Steps
-from rota.store.sql.sweep import Seen
+from rota.store.sql.sweep import LeaseRow
 from tests.contract.stream import Stream
 from tests.kit.counter import count
 from tests.kit.harness import MysqlHarness, PostgresHarness, SqlHarness, SqliteHarness, params
@@ -322,7 +322,7 @@ async def test_law_4_a_lease_whose_renewal_was_answered_is_not_ended_by_an_earli
     async with harness.raw() as run:
         await run("BEGIN")
         await run(f"UPDATE rota_lease SET renewals = renewals + 1, expires_ms = expires_ms + {HOUR}")
-        seen = Seen(lease.id, renewals=0, ttl=60.0, is_overdue=True)
+        seen = LeaseRow(lease.id, renewals=0, ttl=60.0, is_overdue=True)
         steps = partial(transactions.expire, seen, store.driver.keys_parameter)
         ending = asyncio.create_task(store.driver.write(steps))
         await eventually(lambda: somebody_waits(harness), within=30)

@@ -17,7 +17,7 @@ from rota.model.ids import Revision
 from rota.store import At, Delete, Put, Store, open_store
 from rota.store.sql.log import LogStore
 from rota.store.sql.steps import Steps
-from rota.store.sql.transactions import Page
+from rota.store.sql.transactions import CommitPage
 from tests.kit.waiting import Recorder, eventually
 
 T = TypeVar("T")
@@ -100,9 +100,9 @@ async def test_a_watch_that_was_told_less_than_there_is_hears_the_rest(path: Pat
             """Reads from a server that is behind the one that was written to, for a while."""
             nonlocal late
             found = await read(steps, alone=alone)
-            if isinstance(found, Page) and found.commits and late:
+            if isinstance(found, CommitPage) and found.commits and late:
                 late -= 1
-                return Page([], Revision(found.commits[0].revision - 1), is_last=True)
+                return CommitPage([], Revision(found.commits[0].revision - 1), is_last=True)
             return found
 
         async with AsyncExitStack() as stack:
@@ -193,7 +193,7 @@ async def test_a_lease_that_was_renewed_after_it_was_seen_does_not_end(path: Pat
     """The database checks the counter once more; nothing rests on how fresh the observation is."""
     from rota.model.ids import LeaseId
     from rota.store.sql import transactions
-    from rota.store.sql.sweep import Seen
+    from rota.store.sql.sweep import LeaseRow
 
     async with open_store(f"sqlite:///{path}") as store:
         lease = await store.grant(timedelta(seconds=60))
@@ -204,7 +204,7 @@ async def test_a_lease_that_was_renewed_after_it_was_seen_does_not_end(path: Pat
             raw.execute("UPDATE rota_lease SET expires_ms = 0")
         raw.close()
         driver = store._driver  # type: ignore[attr-defined]
-        stale, true = Seen(LeaseId(lease.id), 0, 60.0, True), Seen(LeaseId(lease.id), 1, 60.0, True)
+        stale, true = LeaseRow(LeaseId(lease.id), 0, 60.0, True), LeaseRow(LeaseId(lease.id), 1, 60.0, True)
         assert await driver.write(lambda: transactions.expire(stale, driver.keys_parameter)) is None
         assert await store.get("/k") is not None
         assert await driver.write(lambda: transactions.expire(true, driver.keys_parameter)) is not None

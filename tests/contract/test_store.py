@@ -19,7 +19,7 @@ import pytest
 
 from rota.model.errors import Compacted, Conflict, Invalid, LeaseLost, RotaError, Unavailable, Unknown
 from rota.model.ids import Key, LeaseId, Revision
-from rota.store import Absent, At, Delete, Entry, Lease, Listing, Put, Store, open_store
+from rota.store import Absent, At, Delete, Entry, Lease, Put, ScanResult, Store, open_store
 from rota.store.port import Expect, Write
 from tests.contract.stream import Stream
 from tests.kit import writer
@@ -61,7 +61,7 @@ async def state(store: Store) -> dict[Key, bytes]:
     return {entry.key: entry.value for entry in (await store.scan("/")).entries}
 
 
-def keys(listing: Listing) -> list[Key]:
+def keys(listing: ScanResult) -> list[Key]:
     return [entry.key for entry in listing.entries]
 
 
@@ -630,13 +630,13 @@ ALIKE = (
 
 async def test_law_5_an_empty_store_scans_empty(store: Store) -> None:
     listing = await store.scan("/")
-    assert listing == Listing((), await store.revision())
+    assert listing == ScanResult((), await store.revision())
 
 
 async def test_law_5_a_scan_tells_the_revision_it_was_read_at(store: Store) -> None:
     first = await store.commit(Put("/s/a", b"1"), Put("/s/b", b"1"))
     second = await store.commit(Put("/s/b", b"2"))
-    assert await store.scan("/s/") == Listing(
+    assert await store.scan("/s/") == ScanResult(
         (Entry("/s/a", b"1", first, first), Entry("/s/b", b"2", first, second)), second
     )
 
@@ -744,7 +744,7 @@ async def test_law_5_a_scan_at_an_earlier_revision_shows_what_was_there(store: S
     second = await store.commit(Put("/s/a", b"2"), Put("/s/c", b"2"))
     third = await store.commit(Delete("/s/b"))
     await store.commit(Put("/s/b", b"4"))
-    assert await store.scan("/s/", at=first) == Listing(
+    assert await store.scan("/s/", at=first) == ScanResult(
         (Entry("/s/a", b"1", first, first), Entry("/s/b", b"1", first, first)), first
     )
     assert keys(await store.scan("/s/", at=second)) == ["/s/a", "/s/b", "/s/c"]

@@ -35,7 +35,7 @@ from google.protobuf.descriptor import MethodDescriptor
 from rota.api import grpc as grpc_door
 from rota.api import resources
 from rota.api.calls import Endpoint
-from rota.api.methods import Stream
+from rota.api.methods import StreamingMethod
 from rota.api.verbs import OPERATIONS
 from rota.control.jobs import verbs
 from rota.decide.access import Access
@@ -161,7 +161,7 @@ def over_grpc(node: str) -> Iterator[Asked]:
             found = grpc_door.METHODS[method.full_name]
             content = _message(method, found.operation, node)
             name = f"/{service.full_name}/{method.name}"
-            yield Asked(name, found.operation, isinstance(found, Stream), content=content)
+            yield Asked(name, found.operation, isinstance(found, StreamingMethod), content=content)
 
 
 def _message(method: MethodDescriptor, operation: str, node: str) -> bytes:

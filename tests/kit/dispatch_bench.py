@@ -2,15 +2,15 @@
 
 import msgspec
 
-from rota.workloads.services.dispatch import Caller, Dispatch, Seat
+from rota.workloads.services.dispatch import Caller, Dispatch, WorkerSeat
 from rota.workloads.services.frames import BOX, wire
 from rota.workloads.services.parcels import ADDRESS, ANSWERED, DONE
-from rota.workloads.services.table import Route, Table
+from rota.workloads.services.table import CmdRoute, Table
 
 WIRE = wire(BOX)
 
 
-DEFAULTS = {1: Route(1), 2: Route(2)}
+DEFAULTS = {1: CmdRoute(1), 2: CmdRoute(2)}
 
 
 def table(**changes):
@@ -42,7 +42,7 @@ class Bench:
             self.dispatch.arrive(client, cmd, WIRE.frame(cmd=cmd, sn=sn, **fields), self.now)
 
     def worker(self, group=1, generation=1, capacity=1, grace=0.0):
-        seat = Seat(next(self.numbers), group, generation, capacity, grace)
+        seat = WorkerSeat(next(self.numbers), group, generation, capacity, grace)
         self.dispatch.seat_joined(seat, self.now)
         return seat
 

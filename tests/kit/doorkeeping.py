@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 
 from rota.api.doorkeeper import Doorkeeper
-from rota.decide.access import Access, Admitted, Gate, known
+from rota.decide.access import Access, AdmittedCaller, Gate, known
 from rota.store import Store
 from tests.kit.hand_clock import HandClock
 
@@ -43,6 +43,6 @@ async def watched(store: Store, clock: Time) -> AsyncIterator[Doorkeeper]:
 async def admitted(keeper: Doorkeeper, token: str, expected: bool) -> bool:
     """Whether a doorkeeper comes to think so of a token."""
     async with asyncio.timeout(60):
-        while isinstance(keeper.judge(f"Bearer {token}", Access.VIEW), Admitted) is not expected:  # noqa: ASYNC110
+        while isinstance(keeper.judge(f"Bearer {token}", Access.VIEW), AdmittedCaller) is not expected:  # noqa: ASYNC110
             await asyncio.sleep(0)
     return expected

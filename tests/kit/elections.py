@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
-from rota.control.leader import Candidate
+from rota.control.leader import LeaderCandidate
 from rota.control.term import Term
 from rota.kit import virtual
-from rota.kit.virtual import Group
+from rota.kit.virtual import CallbackGroup
 from rota.model import codec, keys
 from rota.model.ids import NodeId
 from rota.model.node import Leader
-from rota.node.session import Session, in_session
+from rota.node.session import NodeSession, in_session
 from rota.store import Store, open_store
 from tests.kit.identities import identity
 from tests.kit.virtual_trials import CLOCK
@@ -23,17 +23,17 @@ async def forever(term: Term) -> None:
     await asyncio.Event().wait()
 
 
-def start(store: Store, name: str, lead: Lead, group: Group | None = None) -> asyncio.Task[None]:
+def start(store: Store, name: str, lead: Lead, group: CallbackGroup | None = None) -> asyncio.Task[None]:
     """A node that stands for election."""
 
-    async def body(session: Session) -> None:
+    async def body(session: NodeSession) -> None:
         life = session.node.session
-        await Candidate(store, session.keeper, session.incarnation, NodeId(name), life, CLOCK, lead).run()
+        await LeaderCandidate(store, session.keeper, session.incarnation, NodeId(name), life, CLOCK, lead).run()
 
     async def run() -> None:
         await in_session(store, identity(name, home=name), CLOCK, body)
 
-    with (group or Group(name)).enter():
+    with (group or CallbackGroup(name)).enter():
         return asyncio.create_task(run(), name=name)
 
 
@@ -43,7 +43,7 @@ def play(story: Callable[[Store, Callable[..., asyncio.Task[None]]], Awaitable[N
     async def main() -> None:
         running: list[asyncio.Task[None]] = []
 
-        def node(name: str, lead: Lead = forever, group: Group | None = None) -> asyncio.Task[None]:
+        def node(name: str, lead: Lead = forever, group: CallbackGroup | None = None) -> asyncio.Task[None]:
             running.append(start(store, name, lead, group))
             return running[-1]
 

@@ -18,7 +18,7 @@ from rota.node.crew import Crew
 from rota.node.crew_runner import CrewRunner
 from rota.node.crew_watch import CrewWatch
 from rota.node.generations import Generations
-from rota.node.loaders import Listener, LoadError, Target
+from rota.node.loaders import LoaderListener, LoadError, LoadTarget
 from rota.node.pipes.brief import Brief, Order
 from rota.node.pipes.channel import Pipe
 from rota.node.pipes.loader import Loaded
@@ -62,7 +62,7 @@ class FakeLoader:
         return b""
 
     def __init__(
-        self, generation: int, listener: Listener, imports: Imports, app: App, fate: Callable[[str, int], str]
+        self, generation: int, listener: LoaderListener, imports: Imports, app: App, fate: Callable[[str, int], str]
     ) -> None:
         self.generation, self.pid, self.born = generation, -generation, SYSTEM.monotonic()
         self.app: Loaded | None = None
@@ -128,7 +128,7 @@ class FakeNode:
             generations, "Loader", lambda _, number, ear, __: FakeLoader(number, ear, self.imports, app, fate)
         )
         self.generations = Generations(
-            Target("app.py", "a"), config.load_timeout, policy, SYSTEM, self._tell, self._code_changed
+            LoadTarget("app.py", "a"), config.load_timeout, policy, SYSTEM, self._tell, self._code_changed
         )
         self.crew = Crew(self.generations, config, policy, SYSTEM)
         self.watch = CrewWatch(self.crew, SYSTEM, self._tell, Stacks(folder, SYSTEM))

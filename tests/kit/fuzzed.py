@@ -16,7 +16,7 @@ from rota.api import grpc as grpc_door
 from rota.model.errors import RotaError
 from rota.node.control_socket import NAME
 from rota.node.relay.spool import Spool
-from rota.node.relay.wire import Opening, encode
+from rota.node.relay.wire import OpeningFrame, encode
 from rota.sources.open import log_place, open_log, open_source
 from rota.sources.port import NewRecord
 from tests.kit.boxes import box
@@ -83,7 +83,7 @@ class Fuzzed:
                 ("127.0.0.1", self.admin), [box(20000, asked), box(21004, asked)], seconds, seed
             ),
             "relay lines": lambda seconds, seed: fuzz_socket(
-                ("127.0.0.1", self.relay), [encode(Opening(None, node="x", version=1, token="x"))], seconds, seed
+                ("127.0.0.1", self.relay), [encode(OpeningFrame(None, node="x", version=1, token="x"))], seconds, seed
             ),
             "control socket": lambda seconds, seed: fuzz_socket(control, [b'{"do": "status"}\n'], seconds, seed),
         }

@@ -10,8 +10,8 @@ import pytest
 from google.protobuf.message import Message
 
 from rota.api import grpc as door
-from rota.api.behind import Behind
-from rota.api.health import Health
+from rota.api.behind import NodeBackend
+from rota.api.health import HealthChecks
 from rota.api.pb import api_pb2 as pb
 from rota.api.pb import crawler_pb2
 from rota.api.watches import Watches
@@ -73,14 +73,14 @@ async def refused(code: grpc.StatusCode, *words: str) -> AsyncIterator[None]:
 @asynccontextmanager
 async def opened(
     store: Callable[[], Store | None],
-    health: Health | None = None,
+    health: HealthChecks | None = None,
     stopping: asyncio.Event | None = None,
     admit: Admit | None = None,
     watches: Watches | None = None,
 ) -> AsyncIterator[Caller]:
     def more() -> list[grpc.GenericRpcHandler]:
-        behind = Behind(store, CLOCK, watches or Watches(), count)
-        return door.handlers(behind, health or Health(CLOCK), stopping or asyncio.Event())
+        behind = NodeBackend(store, CLOCK, watches or Watches(), count)
+        return door.handlers(behind, health or HealthChecks(CLOCK), stopping or asyncio.Event())
 
     async with serve_link("grpc://127.0.0.1:0", Desk(), more=more, admit=admit) as server:
         async with grpc.aio.insecure_channel(server.address.removeprefix("grpc://")) as channel:

@@ -7,11 +7,11 @@ from datetime import timedelta
 from starlette.routing import Route
 
 from rota.api import resources
-from rota.api.behind import Behind
+from rota.api.behind import NodeBackend
 from rota.api.doorkeeper import Doorkeeper
-from rota.api.health import Health
+from rota.api.health import HealthChecks
 from rota.api.http import door
-from rota.api.metrics import Figures, registry
+from rota.api.metrics import NodeFigures, registry
 from rota.api.watches import Watches
 from rota.decide.access import Access, Gate, by_digest, digest
 from rota.decide.attempts import Failures
@@ -59,10 +59,10 @@ class Guarded:
         self.notes: list[Noted] = []
         gate = Gate(tuple(by_digest(RECORDS).values()), "see: cat data/token")
         self.keeper = Doorkeeper(gate, CLOCK, note=self._note, failures=Failures(100_000))
-        self.behind = Behind(lambda: None, CLOCK, Watches(), count)
+        self.behind = NodeBackend(lambda: None, CLOCK, Watches(), count)
         more = [*resources.routes(self.behind), *pages()]
         self.app = door(
-            Health(CLOCK), registry(Figures), dict, gate=self.keeper, more=more, is_page=is_page, clock=CLOCK
+            HealthChecks(CLOCK), registry(NodeFigures), dict, gate=self.keeper, more=more, is_page=is_page, clock=CLOCK
         )
 
     def _note(self, *, by: str, origin: str, what: str, refused: str) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 from starlette.applications import Starlette
 
 from rota.api import resources
-from rota.api.behind import Behind
-from rota.api.health import Health
+from rota.api.behind import NodeBackend
+from rota.api.health import HealthChecks
 from rota.api.http import door
-from rota.api.metrics import Figures, registry
+from rota.api.metrics import NodeFigures, registry
 from rota.api.watches import Watches
 from rota.store import Store
 from tests.kit.hand_clock import HandClock
@@ -75,5 +75,5 @@ class Caller:
 
 
 def opened(store: Store | None) -> Caller:
-    routes = resources.routes(Behind(lambda: store, CLOCK, Watches(), count))
-    return Caller(door(Health(CLOCK), registry(Figures), dict, gate=GATE, more=routes, clock=CLOCK))
+    routes = resources.routes(NodeBackend(lambda: store, CLOCK, Watches(), count))
+    return Caller(door(HealthChecks(CLOCK), registry(NodeFigures), dict, gate=GATE, more=routes, clock=CLOCK))

@@ -12,9 +12,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rota.api.doorkeeper import Doorkeeper
-from rota.api.health import Health
+from rota.api.health import HealthChecks
 from rota.api.http import door
-from rota.api.metrics import Figures, registry
+from rota.api.metrics import NodeFigures, registry
 from rota.decide.access import Access, Gate, known
 from tests.kit.hand_clock import HandClock
 
@@ -62,7 +62,7 @@ async def ask(app: Starlette, path: str, method: str = "GET", accept: str = "") 
     return Answer(sent[0]["status"], told, b"".join(part["body"] for part in sent[1:]))
 
 
-def made(health: Health | None = None, error: Exception | None = None) -> Starlette:
+def made(health: HealthChecks | None = None, error: Exception | None = None) -> Starlette:
     def node() -> object:
         return {"id": "a", "since": datetime(2026, 1, 1, tzinfo=UTC)}
 
@@ -72,4 +72,4 @@ def made(health: Health | None = None, error: Exception | None = None) -> Starle
 
     clock = HandClock()
     more = [Route("/v1/fail", fail)]
-    return door(health or Health(clock), registry(Figures), node, gate=GATE, more=more, clock=clock)
+    return door(health or HealthChecks(clock), registry(NodeFigures), node, gate=GATE, more=more, clock=clock)

@@ -14,7 +14,7 @@ from rota.kit import durations
 from rota.kit.clock import SYSTEM
 from rota.model.errors import LeaseLost, Unavailable, Unknown
 from rota.store import Put, Store, open_store
-from rota.store.keeper import Keeper
+from rota.store.keeper import LeaseKeeper
 from tests.kit.waiting import eventually
 
 PAUSE = 0.05
@@ -28,7 +28,7 @@ async def main(url: str, ttl: str) -> None:
         await store.commit(Put("/lease-writer", b"", lease.id))
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(Keeper(store, lease, SYSTEM).keep())
+                tasks.create_task(LeaseKeeper(store, lease, SYSTEM).keep())
                 tasks.create_task(_write(store))
         except* LeaseLost:
             click.echo("lost")

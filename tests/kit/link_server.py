@@ -12,8 +12,8 @@ from datetime import timedelta
 import click
 
 from rota.model.ids import NodeId, Revision, SessionId
-from rota.model.link import Accepted, AttemptId, LogPiece, Presence, Refused, Start, Whom
-from rota.rpc import Link, LinkSettings, serve_link
+from rota.model.link import Accepted, AttemptId, AttemptRefused, LogPiece, Presence, StartAttempt, Whom
+from rota.rpc import LinkSettings, NodeLink, serve_link
 
 NODE, SESSION = NodeId("b"), SessionId("b-1")
 ATTEMPT = AttemptId("nightly/2026-11-15", 1)
@@ -33,9 +33,9 @@ class Desk:
 
     def __init__(self) -> None:
         self.is_at = Presence(node=NODE, session=SESSION)
-        self.starts: list[Start] = []
+        self.starts: list[StartAttempt] = []
         self.reads: list[tuple[AttemptId, int]] = []
-        self.answer: Accepted | Refused | Exception = Accepted()
+        self.answer: Accepted | AttemptRefused | Exception = Accepted()
         self.log = b""
         self.log_has_ended = False
         self.open = asyncio.Event()
@@ -50,7 +50,7 @@ class Desk:
     def presence(self) -> Presence:
         return self.is_at
 
-    async def dispatch(self, start: Start) -> Accepted | Refused:
+    async def dispatch(self, start: StartAttempt) -> Accepted | AttemptRefused:
         self.starts.append(start)
         await self.open.wait()
         if isinstance(self.answer, Exception):
@@ -68,19 +68,21 @@ class Desk:
 class PrintingDesk(Desk):
     """A desk that says aloud what it is asked."""
 
-    async def dispatch(self, start: Start) -> Accepted | Refused:
+    async def dispatch(self, start: StartAttempt) -> Accepted | AttemptRefused:
         click.echo(f"start {start.attempt.run}")
         if start.attempt.run == STUCK:
             signal.pause()
         return await super().dispatch(start)
 
 
-def start(run: str = "nightly/1", *, attempt: int = 1, epoch: int = 5, payload: bytes = b"{}") -> Start:
+def start(run: str = "nightly/1", *, attempt: int = 1, epoch: int = 5, payload: bytes = b"{}") -> StartAttempt:
     """A start of an attempt."""
-    return Start(attempt=AttemptId(run, attempt), epoch=Revision(epoch), payload=payload)
+    return StartAttempt(attempt=AttemptId(run, attempt), epoch=Revision(epoch), payload=payload)
 
 
-async def dispatch(link: Link, start: Start, *, timeout: timedelta | None = None) -> Accepted | Refused:
+async def dispatch(
+    link: NodeLink, start: StartAttempt, *, timeout: timedelta | None = None
+) -> Accepted | AttemptRefused:
     """The answer to a start that travels alone."""
     (answer,) = await link.dispatch_many([start], timeout=timeout)
     return answer

@@ -20,7 +20,7 @@ from rota.kit.clock import SYSTEM
 from rota.model.config import JobsConfig, RuntimeConfig, Size
 from rota.model.job import Outcome, RunOrder
 from rota.node import kernel
-from rota.node.loaders import Target
+from rota.node.loaders import LoadTarget
 from rota.node.runtime import Runtime
 from rota.store.logs.folder import FolderLogs
 
@@ -138,7 +138,7 @@ class _Host:
         )
         self._folder = folder
         self._runtime = Runtime(
-            Target(app, "runs"),
+            LoadTarget(app, "runs"),
             config,
             SYSTEM,
             lambda *_, **__: None,

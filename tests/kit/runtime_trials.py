@@ -20,7 +20,7 @@ from rota.model import codec, keys
 from rota.model.errors import Conflict, RotaError
 from rota.model.ids import NodeId, SessionId
 from rota.model.job import Cause, JobRecord, JobSpec, RunRecord, RunState, order_for
-from rota.model.link import AttemptId, Refused, Start
+from rota.model.link import AttemptId, AttemptRefused, StartAttempt
 from rota.store import Absent, At, Delete, Put, Store, open_store
 from tests.kit.cli import Answer
 from tests.kit.node import APP, NodeUnderTest, children, is_gone, loader, workers
@@ -132,9 +132,9 @@ async def dispatching(node: NodeUnderTest) -> AsyncIterator[Give]:
             )
             epoch = await store.commit(Put(key, codec.encode(record)), expect=[Absent(key)])
             order = order_for(record, wanted, epoch)
-            start = Start(attempt=AttemptId(run, 1), epoch=epoch, payload=msgspec.json.encode(order))
+            start = StartAttempt(attempt=AttemptId(run, 1), epoch=epoch, payload=msgspec.json.encode(order))
             (answer,) = await link.dispatch_many([start])
-            if not isinstance(answer, Refused):
+            if not isinstance(answer, AttemptRefused):
                 return ""
             try:  # or else the node would find it bound, and take it by itself in the end
                 await store.commit(Delete(key), expect=[At(key, epoch)])

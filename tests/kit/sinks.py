@@ -18,7 +18,7 @@ import pytest
 
 from rota.model.ids import NodeId
 from rota.sinks import Message, memory
-from rota.sinks.lines import Line
+from rota.sinks.lines import MessageLine
 from tests.kit import rabbit
 from tests.kit.kafka import MockKafka
 from tests.kit.servers import RabbitMQ, Server
@@ -167,7 +167,7 @@ class MemoryHarness(SinkHarness):
 def read_lines(path: Path) -> list[Message]:
     """The messages in a file of lines; a last line without its end is still being written, or its writer was killed."""
     whole, _, _ = path.read_bytes().rpartition(b"\n")
-    lines = [msgspec.json.decode(line, type=Line) for line in whole.splitlines()]
+    lines = [msgspec.json.decode(line, type=MessageLine) for line in whole.splitlines()]
     return [
         Message(
             id=bytes.fromhex(line.id),

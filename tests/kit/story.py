@@ -10,7 +10,7 @@ from random import Random
 
 from rota.model.errors import Conflict
 from rota.model.ids import Key, LeaseId, Revision
-from rota.store import Absent, At, Change, Commit, Delete, Entry, Lease, Listing, Put, Store
+from rota.store import Absent, At, Change, Commit, Delete, Entry, Lease, Put, ScanResult, Store
 from rota.store.port import Expect, Write
 from tests.kit.waiting import Recorder
 
@@ -68,7 +68,7 @@ class Story:
         theirs = await self._model.scan(prefix, after=after, limit=limit, at=at)
         ours = await self._store.scan(prefix, after=after, limit=limit, at=None if at is None else self._revisions[at])
         entries = tuple(self._entry(entry) for entry in theirs.entries)
-        assert ours == Listing(entries, self._revisions[theirs.revision], theirs.more)
+        assert ours == ScanResult(entries, self._revisions[theirs.revision], theirs.more)
 
     async def _grant(self) -> None:
         ttl = timedelta(minutes=1)

@@ -27,7 +27,7 @@ from rota.sources.port import NewRecord
 from rota.store import Delete, Put, Store
 from rota.store.follow import follow_all
 from rota.workloads.context import Batch
-from rota.workloads.streams.run import Assigned, Limits, StreamTask
+from rota.workloads.streams.run import Assigned, SequenceLimits, StreamTask
 from rota.workloads.streams.spec import StreamSpec, declared
 from rota.workloads.streams.transform import Transform
 from tests.kit.virtual_trials import CLOCK
@@ -152,7 +152,7 @@ class Trial:
     async def _live(self, stream: str, group: str, slot: int, epoch: Revision, run: Callable[..., Any]) -> str:
         assigned = Assigned(stream=stream, group=group, slot=slot, epoch=epoch, node=NodeId(f"n{slot}"))
         output = MemoryCommitter(self.space, stream, self.store, CLOCK)
-        limits = Limits(time=self.spec.checkpoint_every, batch=self.spec.batch)
+        limits = SequenceLimits(time=self.spec.checkpoint_every, batch=self.spec.batch)
         while True:
             with suppress(RotaError):
                 async with open_source(self.spec.source) as source:

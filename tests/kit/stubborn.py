@@ -10,7 +10,7 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 
-from rota.control.leader import Candidate
+from rota.control.leader import LeaderCandidate
 from rota.control.term import Term
 from rota.kit.clock import SYSTEM
 from rota.kit.durations import parse
@@ -18,7 +18,7 @@ from rota.model.errors import TermOver, Unavailable, Unknown
 from rota.model.ids import NodeId
 from rota.model.node import Role
 from rota.node import data_folder
-from rota.node.session import Identity, Session, in_session
+from rota.node.session import Identity, NodeSession, in_session
 from rota.store import Put, Store, open_store
 
 PROBE = "/probe"
@@ -52,9 +52,9 @@ async def stand(store: Store, node: NodeId, home: str, ttl: timedelta) -> None:
         writers.append(asyncio.create_task(write_on(term)))
         await asyncio.Event().wait()
 
-    async def body(session: Session) -> None:
+    async def body(session: NodeSession) -> None:
         life = session.node.session
-        await Candidate(store, session.keeper, session.incarnation, node, life, SYSTEM, lead).run()
+        await LeaderCandidate(store, session.keeper, session.incarnation, node, life, SYSTEM, lead).run()
 
     await in_session(store, Identity(node=node, home=home, role=Role.BOTH, lease_ttl=ttl), SYSTEM, body)
 

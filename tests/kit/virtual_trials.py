@@ -4,15 +4,15 @@ import asyncio
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-from rota.control.leader import Candidate
+from rota.control.leader import LeaderCandidate
 from rota.control.term import Term
 from rota.kit import virtual
 from rota.kit.instant import Instant
-from rota.kit.virtual import Group
+from rota.kit.virtual import CallbackGroup
 from rota.model.errors import TermOver
 from rota.model.ids import NodeId
 from rota.model.node import Role
-from rota.node.session import Identity, Session, in_session
+from rota.node.session import Identity, NodeSession, in_session
 from rota.sim.world import EPOCH
 from rota.store import Put, Store, open_store
 from tests.kit.trials import leader_other_than
@@ -40,13 +40,13 @@ class Contenders:
     def __init__(self, store: Store, ttl: float) -> None:
         self._store = store
         self._ttl = timedelta(seconds=ttl)
-        self.groups: dict[str, Group] = {}
+        self.groups: dict[str, CallbackGroup] = {}
         self.terms: dict[str, Term] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self, name: str) -> None:
         """One more."""
-        self.groups[name] = Group(name)
+        self.groups[name] = CallbackGroup(name)
         with self.groups[name].enter():
             self._tasks.append(asyncio.create_task(self._run(NodeId(name)), name=name))
 
@@ -63,9 +63,9 @@ class Contenders:
             self.terms[node] = term
             await asyncio.Event().wait()
 
-        async def body(session: Session) -> None:
+        async def body(session: NodeSession) -> None:
             life = session.node.session
-            await Candidate(self._store, session.keeper, session.incarnation, node, life, CLOCK, lead).run()
+            await LeaderCandidate(self._store, session.keeper, session.incarnation, node, life, CLOCK, lead).run()
 
         identity = Identity(node=node, home=node, role=Role.BOTH, lease_ttl=self._ttl)
         await in_session(self._store, identity, CLOCK, body)

@@ -16,7 +16,7 @@ from rota.model.errors import Unavailable
 from rota.model.ids import NodeId
 from rota.node import children
 from rota.node.relay import hold
-from rota.node.relay.hold import RelayHold, RelayPlace
+from rota.node.relay.hold import NodeRelay, RelayPlace
 from tests.kit.waiting import eventually
 
 
@@ -27,7 +27,7 @@ def reaped(pid: int | None) -> int | None:
     return status if found else None
 
 
-async def answers(found: RelayHold) -> bool:
+async def answers(found: NodeRelay) -> bool:
     """Does its process answer? (It may be started again meanwhile.)"""
     try:
         return await found.tallies("room") == ()
@@ -50,7 +50,7 @@ async def test_a_relay_that_is_frozen_is_killed_and_started_again(
         place = RelayPlace(
             config=RelayConfig(), folder=tmp_path, door=door, address="127.0.0.1:1", token=lambda: "a-token"
         )
-        found = RelayHold(NodeId("a"), place, RestartPolicy(), SYSTEM, lambda *_, **__: None, list)
+        found = NodeRelay(NodeId("a"), place, RestartPolicy(), SYSTEM, lambda *_, **__: None, list)
         found.serve(app.summary())
         watching = asyncio.create_task(found.watch())
         await eventually(lambda: found.status)

@@ -12,7 +12,7 @@ import pytest
 
 from rota.model.link import AttemptId
 from rota.rpc.open import open_link
-from rota.rpc.port import Link
+from rota.rpc.port import NodeLink
 from rota.store import open_store
 from rota.store.logs.open import open_logs
 from tests.kit.cli import ROTA, Answer, rota
@@ -52,7 +52,7 @@ app.command("greet", ["sh", "-c", "echo hello; sleep 0.5; echo bye"])
 
 
 @asynccontextmanager
-async def linked(node: NodeUnderTest) -> AsyncIterator[Link]:
+async def linked(node: NodeUnderTest) -> AsyncIterator[NodeLink]:
     status = await node.status()
     async with open_link(f"grpc://{status['doors']['grpc']}", token=node.token) as link:
         yield link

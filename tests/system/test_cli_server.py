@@ -13,7 +13,7 @@ import pytest
 from rota.api.resource_operations import create_resource
 from rota.api.watching import What, watch_events, watch_resources
 from rota.cli.remote import DoorFleet
-from rota.cli.targets import Server
+from rota.cli.targets import ServerTarget
 from rota.kit.clock import SYSTEM
 from rota.model.errors import Invalid
 from rota.store import open_store
@@ -244,7 +244,7 @@ def test_a_context_is_used_where_nothing_else_names_a_fleet(fleet: Fleet) -> Non
 
 
 async def test_what_goes_on_is_told_through_the_doors(fleet: Fleet) -> None:
-    server = Server(fleet.url, (fleet.folder / "operate").read_text())
+    server = ServerTarget(fleet.url, (fleet.folder / "operate").read_text())
     async with DoorFleet(server) as door:
         asked = {"kind": "room", "id": "1"}
         async with aclosing(door.each(watch_resources, kind="room")) as batches:

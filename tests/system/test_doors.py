@@ -21,10 +21,10 @@ from starlette.routing import Route
 
 from rota.api import http as http_door
 from rota.api.forwarded import address_of
-from rota.api.health import Health
+from rota.api.health import HealthChecks
 from rota.api.http import CONNECTIONS, CONNECTIONS_FOR_PROBES, CONNECTIONS_OF_ONE, HEADERS, door, serve
 from rota.api.listen import bind
-from rota.api.metrics import Figures, registry
+from rota.api.metrics import NodeFigures, registry
 from rota.kit.clock import SYSTEM
 from rota.model.config import NodeConfig
 from rota.model.errors import Invalid
@@ -36,7 +36,7 @@ class Door:
     """A door with one room that can be made to wait."""
 
     def __init__(self) -> None:
-        self.health = Health(SYSTEM)
+        self.health = HealthChecks(SYSTEM)
         self.sock = bind("127.0.0.1:0")
         self.inside = asyncio.Event()
         self.may_leave = asyncio.Event()
@@ -45,7 +45,7 @@ class Door:
 
     def open(self) -> None:
         more = [Route("/slow", self._slow)]
-        app = door(self.health, registry(Figures), lambda: {"id": "a"}, gate=GATE, more=more)
+        app = door(self.health, registry(NodeFigures), lambda: {"id": "a"}, gate=GATE, more=more)
         self.task = asyncio.create_task(serve(self.sock, app))
 
     async def close(self) -> None:

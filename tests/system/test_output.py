@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from rota.cli import options, tables
-from rota.cli.options import Output, Shape
+from rota.cli.options import OutputOption, Shape
 from rota.model.errors import Conflict
 from tests.kit.cli import rota
 from tests.kit.commands import LEAVES
@@ -23,7 +23,7 @@ from tests.kit.streams import STREAM
 
 REFERENCE = ROOT / "docs/reference/cli.md"
 EXEMPT = re.compile(r"^\| `rota ([a-z ]+)` \| (.+) \|$", re.MULTILINE)
-OUTPUTS = {path: each for path, command in LEAVES for each in command.params if isinstance(each, Output)}
+OUTPUTS = {path: each for path, command in LEAVES for each in command.params if isinstance(each, OutputOption)}
 SIMULATED = {path for path in OUTPUTS if path[0] == "simulate"} - {("simulate", "election"), ("simulate", "try")}
 
 UNTRIED = {

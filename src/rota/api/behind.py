@@ -5,11 +5,11 @@ from typing import Any
 
 import msgspec
 
-from rota.api.budget import Budget
+from rota.api.budget import CallerBudget
 from rota.api.idempotency import KeyBudget
 from rota.api.log_at import LogAt
 from rota.api.relays import Tallies
-from rota.api.steer import Steer, Verb
+from rota.api.steer import Steer, SteerVerb
 from rota.api.verbs import OPERATIONS
 from rota.api.watches import Watches
 from rota.decide.access import Access
@@ -21,11 +21,11 @@ from rota.store.logs.port import Logs
 from rota.store.port import Store
 
 
-async def _alone(node: NodeId, verb: Verb, /, *, was_passed_on: bool = False, **fields: Any) -> Any:
+async def _alone(node: NodeId, verb: SteerVerb, /, *, was_passed_on: bool = False, **fields: Any) -> Any:
     raise Unavailable(f"node {node} cannot be asked from here; ask it at its own door")
 
 
-class Behind(msgspec.Struct, frozen=True):
+class NodeBackend(msgspec.Struct, frozen=True):
     """One node, as its doors see it."""
 
     store: Callable[[], Store | None]
@@ -53,7 +53,7 @@ class Behind(msgspec.Struct, frozen=True):
     note: Callable[..., None] = lambda **_: None
     """Puts what is done without a commit on the audit trail: by whom, from where, what."""
 
-    budget: Budget = msgspec.field(default_factory=Budget)
+    budget: CallerBudget = msgspec.field(default_factory=CallerBudget)
     """What callers may take of this node."""
 
     def present_store(self) -> Store:

@@ -62,7 +62,7 @@ class Busy(RotaError):
         self.after = max(1, math.ceil(after))
 
 
-class Budget:
+class CallerBudget:
     """What callers have taken of one node. For one event loop."""
 
     def __init__(self, clock: Clock = SYSTEM, accounts: Accounts | None = None) -> None:
@@ -169,7 +169,7 @@ def _release(counted: "Counter[str]", who: str) -> None:
 class _Payer(msgspec.Struct, frozen=True):
     """Whose work runs, and where that is counted."""
 
-    budget: Budget
+    budget: CallerBudget
     who: str
 
     def charge(self, cost: float) -> None:

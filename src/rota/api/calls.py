@@ -16,10 +16,10 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from rota.api.behind import Behind
+from rota.api.behind import NodeBackend
 from rota.api.steer import PASSED_ON
 from rota.api.watches import Watches
-from rota.decide.access import Admitted
+from rota.decide.access import AdmittedCaller
 from rota.kit import collector, durations
 from rota.kit.clock import Clock
 from rota.model.errors import Invalid, RotaError
@@ -37,15 +37,15 @@ SLOWEST = 10.0
 _VERSION = re.compile(r'(?:W/)?"?(\d{1,18})"?')
 
 
-class Call(msgspec.Struct, frozen=True):
+class HttpCall(msgspec.Struct, frozen=True):
     """One request, as an operation needs it."""
 
     store: Store
     """The store; what is changed in it says who did."""
 
-    behind: Behind
+    behind: NodeBackend
     request: Request
-    caller: Admitted
+    caller: AdmittedCaller
 
     @property
     def by(self) -> str:
@@ -77,7 +77,7 @@ class Call(msgspec.Struct, frozen=True):
         return self.request.path_params
 
 
-Answer: TypeAlias = Callable[[Call], Awaitable[Response]]
+Answer: TypeAlias = Callable[[HttpCall], Awaitable[Response]]
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -119,7 +119,7 @@ async def body(request: Request, *, may_be_empty: bool = False) -> dict[str, Any
     return fields
 
 
-async def fields(call: Call, *known: str) -> dict[str, object]:
+async def fields(call: HttpCall, *known: str) -> dict[str, object]:
     """The fields of a body that may be empty."""
     given = await body(call.request, may_be_empty=True)
     if unknown := next((name for name in given if name not in known), None):

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import aclosing, suppress
 from random import random
 
-from rota.decide.access import Access, Admitted, Gate, Known, TurnedAway, by_digest, known_of
+from rota.decide.access import Access, AdmittedCaller, Gate, KnownToken, TurnedAway, by_digest, known_of
 from rota.decide.attempts import Failures, source_of
 from rota.kit.backoff import delays
 from rota.kit.clock import SYSTEM, Clock
@@ -24,7 +24,7 @@ from rota.model import codec, keys
 from rota.model.errors import Conflict, Unavailable, Unknown
 from rota.model.ids import Key
 from rota.model.token import DigestRecord, TokenRecord
-from rota.store.audit import Note, forget
+from rota.store.audit import AuditRecorder, forget
 from rota.store.follow import RETRY, follow_all
 from rota.store.port import Absent, Put, Store
 from rota.store.records import understood
@@ -41,7 +41,7 @@ class Doorkeeper:
         gate: Gate,
         clock: Clock = SYSTEM,
         *,
-        note: Note = forget,
+        note: AuditRecorder = forget,
         failures: Failures | None = None,
         asks_first: bool = False,
     ) -> None:
@@ -49,7 +49,7 @@ class Doorkeeper:
         self._clock, self._note, self._failures = clock, note, failures or Failures()
         self._asks_first = asks_first
         self._records: dict[Key, TokenRecord] = {}
-        self._recorded: dict[bytes, Known] = {}
+        self._recorded: dict[bytes, KnownToken] = {}
         """What these open, by digest. A change of one costs no more where there are thousands."""
 
         self._once: dict[bytes, str] = {}
@@ -78,11 +78,11 @@ class Doorkeeper:
         self._to_ask.set()
         self._change()
 
-    def judge(self, authorization: str | None, needed: Access) -> Admitted | TurnedAway:
+    def judge(self, authorization: str | None, needed: Access) -> AdmittedCaller | TurnedAway:
         """Who a caller is, if it may do this; otherwise why not. Nothing is noted."""
         return self._gate.judge(authorization, needed, self._clock.wall())
 
-    def judge_digest(self, digest: bytes, needed: Access) -> Admitted | TurnedAway:
+    def judge_digest(self, digest: bytes, needed: Access) -> AdmittedCaller | TurnedAway:
         """The same, of who has shown a token with this digest before."""
         return self._gate.judge_digest(digest, needed, self._clock.wall())
 

@@ -6,9 +6,9 @@ page of another site may have its own name point to this machine, and a browser 
 
 A browser comes with the cookie of its session instead of the header; `api.session` says what else it must show.
 
-`Entry` stands before all routes and asks for `view`; a route that needs more says so with `require`. It judges the
-caller again while an answer goes on, whatever route gives it: a watch ends when its token does. What changes something
-and was let in is carried through.
+`EntryMiddleware` stands before all routes and asks for `view`; a route that needs more says so with `require`. It
+judges the caller again while an answer goes on, whatever route gives it: a watch ends when its token does. What changes
+something and was let in is carried through.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rota.api import problems, session
-from rota.api.budget import Budget
+from rota.api.budget import CallerBudget
 from rota.api.doorkeeper import WAIT, Doorkeeper
 from rota.api.forwarded import address_of
 from rota.api.sessions import Sessions
-from rota.decide.access import Access, Admitted, TurnedAway, refusal
+from rota.decide.access import Access, AdmittedCaller, TurnedAway, refusal
 from rota.model.config import is_loopback
 from rota.model.errors import Denied
 
@@ -52,7 +52,7 @@ async def cut_off(scope: Scope, receive: Receive) -> bool:
     return True
 
 
-class Entry:
+class EntryMiddleware:
     """Lets requests in, or answers why not."""
 
     def __init__(
@@ -61,11 +61,11 @@ class Entry:
         doorkeeper: Doorkeeper,
         hosts: Collection[str],
         is_page: Callable[[str], bool] = lambda path: False,
-        budget: Budget | None = None,
+        budget: CallerBudget | None = None,
         sessions: Sessions | None = None,
     ) -> None:
         self._app, self._doorkeeper, self._hosts, self._is_page = app, doorkeeper, hosts, is_page
-        self._budget, self._sessions = budget or Budget(), sessions or Sessions()
+        self._budget, self._sessions = budget or CallerBudget(), sessions or Sessions()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in FREE:
@@ -142,12 +142,12 @@ class Entry:
         if "authorization" not in request.headers and (id := session.shown(request)):
             await self._sessions.find(id)
         judged = self._who(request, Access.VIEW)
-        if isinstance(judged, Admitted):
+        if isinstance(judged, AdmittedCaller):
             request.state.caller = judged
             return None
         return _turned_away(_noted(request, judged))
 
-    def _who(self, request: Request, needed: Access) -> Admitted | TurnedAway:
+    def _who(self, request: Request, needed: Access) -> AdmittedCaller | TurnedAway:
         """Who the caller is, if it may do what is needed."""
         shown = request.headers.get("authorization")
         id = session.shown(request) if shown is None else None
@@ -156,7 +156,7 @@ class Entry:
         if (record := self._sessions.known(id)) is None:
             return TurnedAway("this session has ended, or is not known here; log in again", True)
         judged = self._doorkeeper.judge_digest(bytes.fromhex(record.digest), needed)
-        if isinstance(judged, Admitted) and (why := session.objection(request, id)):
+        if isinstance(judged, AdmittedCaller) and (why := session.objection(request, id)):
             return TurnedAway(why, False, judged.name, is_foreign_page=True)
         return judged
 
@@ -179,9 +179,9 @@ def require(request: Request, needed: Access) -> None:
         raise Denied(_noted(request, refused).why)
 
 
-def caller_of(request: Request) -> Admitted:
+def caller_of(request: Request) -> AdmittedCaller:
     """Who was let in with this request."""
-    caller: Admitted = request.state.caller
+    caller: AdmittedCaller = request.state.caller
     return caller
 
 

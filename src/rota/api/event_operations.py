@@ -21,7 +21,7 @@ async def read_events(
     node: OfNode = None,
     limit: LimitOfEvents = 50,
     token: TokenBack = None,
-) -> events.Reading:
+) -> events.EventSlice:
     """What happened, the newest last; `token` is the `next` of the page before, and leads further back."""
     if not 0 <= limit <= MAX_EVENTS:
         raise Invalid(f"limit is {limit}; it must be from 0 to {MAX_EVENTS}")

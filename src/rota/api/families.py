@@ -7,7 +7,7 @@ import msgspec
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 
-class Declared(msgspec.Struct, frozen=True):
+class MetricFamily(msgspec.Struct, frozen=True):
     """One metric: its name, what it is, its labels and what it means."""
 
     name: str
@@ -16,7 +16,7 @@ class Declared(msgspec.Struct, frozen=True):
     doc: str
 
 
-def metric(declared: Declared, samples: Iterable[tuple[Sequence[str], float]]) -> Metric:
+def metric(declared: MetricFamily, samples: Iterable[tuple[Sequence[str], float]]) -> Metric:
     """A gauge or a counter with its samples."""
     family = CounterMetricFamily if declared.type == "counter" else GaugeMetricFamily
     made: GaugeMetricFamily | CounterMetricFamily = family(declared.name, declared.doc, labels=declared.labels)

@@ -19,14 +19,14 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import Message
 
 from rota.api import introspection, offered, verb_grpc, verbs, wire
-from rota.api.behind import Behind
+from rota.api.behind import NodeBackend
 from rota.api.doorkeeper import Doorkeeper
-from rota.api.health import Health
-from rota.api.methods import NOBODY, Call, Method, Stream
+from rota.api.health import HealthChecks
+from rota.api.methods import NOBODY, GrpcCall, Method, StreamingMethod
 from rota.api.pb import api_pb2 as pb
 from rota.api.pb import crawler_pb2, jobs_pb2, safety_pb2, services_pb2, streams_pb2
 from rota.api.refusals import Context, TooLarge, guarded, read, send, write
-from rota.decide.access import Access, Admitted, TurnedAway
+from rota.decide.access import Access, AdmittedCaller, TurnedAway
 from rota.model.errors import Invalid, Unavailable
 from rota.rpc.address import caller_address
 
@@ -38,13 +38,13 @@ STALLED = 30.0
 
 
 def handlers(
-    behind: Behind, health: Health, stopping: asyncio.Event, doorkeeper: Doorkeeper | None = None
+    behind: NodeBackend, health: HealthChecks, stopping: asyncio.Event, doorkeeper: Doorkeeper | None = None
 ) -> list[grpc.GenericRpcHandler]:
     """What answers; `stopping` ends the streams. The doorkeeper says who calls; without one nobody is known."""
 
     def handler(described: MethodDescriptor) -> "grpc.RpcMethodHandler[Any, Any]":
         match METHODS[described.full_name]:
-            case Stream() as stream:
+            case StreamingMethod() as stream:
                 return _stream_handler(described, stream, behind, doorkeeper)
             case method:
                 return _handler(described, method, behind, doorkeeper)
@@ -81,7 +81,7 @@ def turned_away(doorkeeper: Doorkeeper, path: str, authorization: str | None) ->
 
 
 def _handler(
-    described: MethodDescriptor, method: Method, behind: Behind, doorkeeper: Doorkeeper | None
+    described: MethodDescriptor, method: Method, behind: NodeBackend, doorkeeper: Doorkeeper | None
 ) -> "grpc.RpcMethodHandler[Any, Any]":
     kind = message_factory.GetMessageClass(described.input_type)
 
@@ -92,7 +92,7 @@ def _handler(
         caller = _caller(doorkeeper, context)
         origin = f"grpc {caller_address(context.peer())}"
         store = behind.store_for(caller.name, origin, method.operation)
-        call = Call(store, behind, left, caller, origin)
+        call = GrpcCall(store, behind, left, caller, origin)
         if method.operation not in verbs.HEAVY:
             return write(await method.answer(call, request))
         async with behind.budget.heavy(caller.name):
@@ -107,12 +107,12 @@ def _handler(
 
 
 def _stream_handler(
-    described: MethodDescriptor, stream: Stream, behind: Behind, doorkeeper: Doorkeeper | None
+    described: MethodDescriptor, stream: StreamingMethod, behind: NodeBackend, doorkeeper: Doorkeeper | None
 ) -> "grpc.RpcMethodHandler[Any, Any]":
     kind = message_factory.GetMessageClass(described.input_type)
 
     async def answer(content: bytes, context: Context) -> None:
-        call = Call(behind.present_store(), behind, None)
+        call = GrpcCall(behind.present_store(), behind, None)
         async with aclosing(stream.answer(call, behind.watches, read(kind, content))) as batches:
             async for batch in batches:
                 for message in batch:
@@ -136,7 +136,7 @@ def _refuse_key(operation: str, context: Context) -> None:
 
 
 async def _within_budget(
-    behind: Behind, doorkeeper: Doorkeeper | None, context: Context, work: Coroutine[Any, Any, T]
+    behind: NodeBackend, doorkeeper: Doorkeeper | None, context: Context, work: Coroutine[Any, Any, T]
 ) -> T:
     """What `work` returns, charged to the caller; Busy if that has used up its share."""
     who, has_begun = _caller(doorkeeper, context).name, False
@@ -149,11 +149,11 @@ async def _within_budget(
             work.close()
 
 
-def _caller(doorkeeper: Doorkeeper | None, context: Context) -> Admitted:
+def _caller(doorkeeper: Doorkeeper | None, context: Context) -> AdmittedCaller:
     """Who calls; the guard has let it in already."""
     shown = next((str(value) for key, value in context.invocation_metadata() or () if key == "authorization"), None)
     judged = doorkeeper.judge(shown, Access.VIEW) if doorkeeper else NOBODY
-    return judged if isinstance(judged, Admitted) else NOBODY
+    return judged if isinstance(judged, AdmittedCaller) else NOBODY
 
 
 async def _send(context: Context, message: Message) -> None:
@@ -172,7 +172,7 @@ SERVICES: tuple[ServiceDescriptor, ...] = (
     *safety_pb2.DESCRIPTOR.services_by_name.values(),
     *crawler_pb2.DESCRIPTOR.services_by_name.values(),
 )
-METHODS: dict[str, Method | Stream] = {
+METHODS: dict[str, Method | StreamingMethod] = {
     method.full_name: verb_grpc.method(method) for service in SERVICES for method in service.methods
 }
 """What answers each method of the contracts."""

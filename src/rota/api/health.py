@@ -4,7 +4,7 @@ Two things are asked. Each loop that must not stand still is expected to stamp i
 node whose loops hang is not taken for well because it still answers. And checks are asked when somebody wants to know;
 each returns None, or the reason why not.
 
-`judge` decides, on data; `Health` holds the stamps and asks the checks. `api.http` shows both.
+`judge` decides, on data; `HealthChecks` holds the stamps and asks the checks. `api.http` shows both.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,14 +21,14 @@ Check: TypeAlias = Callable[[], str | None]
 """None: well. Text: why not. It must answer at once."""
 
 
-class Progress(msgspec.Struct, frozen=True):
+class LoopProgress(msgspec.Struct, frozen=True):
     """When a loop last did something, and how long that may last."""
 
     at: Instant
     within: timedelta
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class HealthVerdict(msgspec.Struct, frozen=True):
     """What is wrong, by name; nothing if all is well."""
 
     reasons: Mapping[str, str]
@@ -39,7 +39,7 @@ class Verdict(msgspec.Struct, frozen=True):
         return not self.reasons
 
 
-def judge(progress: Mapping[str, Progress], answers: Mapping[str, str | None], now: Instant) -> Verdict:
+def judge(progress: Mapping[str, LoopProgress], answers: Mapping[str, str | None], now: Instant) -> HealthVerdict:
     """The verdict on loops and checks, in the order they were registered."""
     reasons = {}
     for name, last in progress.items():
@@ -48,15 +48,15 @@ def judge(progress: Mapping[str, Progress], answers: Mapping[str, str | None], n
             shown = durations.render(timedelta(seconds=round(silent.total_seconds())))
             reasons[name] = f"no progress for {shown}, at most {durations.render(last.within)} is expected"
     reasons |= {name: why for name, why in answers.items() if why is not None}
-    return Verdict(reasons)
+    return HealthVerdict(reasons)
 
 
-class Health:
+class HealthChecks:
     """The loops and checks of one node."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._progress: dict[str, Progress] = {}
+        self._progress: dict[str, LoopProgress] = {}
         self._checks: dict[str, Check] = {}
         self._ready_checks: dict[str, Check] = {}
 
@@ -66,9 +66,9 @@ class Health:
         def stamp() -> None:
             # A loop that was forgotten meanwhile stays forgotten.
             if name in self._progress:
-                self._progress[name] = Progress(self._clock.monotonic(), within)
+                self._progress[name] = LoopProgress(self._clock.monotonic(), within)
 
-        self._progress[name] = Progress(self._clock.monotonic(), within)
+        self._progress[name] = LoopProgress(self._clock.monotonic(), within)
         return stamp
 
     def forget(self, name: str) -> None:
@@ -83,11 +83,11 @@ class Health:
         """A node for which this does not hold may be healthy, but should be given nothing new."""
         self._ready_checks[name] = ask
 
-    def healthy(self) -> Verdict:
+    def healthy(self) -> HealthVerdict:
         """Is the node getting on?"""
         return judge(self._progress, _answers(self._checks), self._clock.monotonic())
 
-    def ready(self) -> Verdict:
+    def ready(self) -> HealthVerdict:
         """Is it, and may it be given more?"""
         return judge(self._progress, _answers({**self._checks, **self._ready_checks}), self._clock.monotonic())
 

@@ -31,14 +31,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from rota.api import problems, session
-from rota.api.budget import Budget, Busy
+from rota.api.budget import Busy, CallerBudget
 from rota.api.doorkeeper import Doorkeeper
-from rota.api.entry import CUT, FREE, Entry, cut_off
+from rota.api.entry import CUT, FREE, EntryMiddleware, cut_off
 from rota.api.forwarded import Forwarded, Network, is_trusted
-from rota.api.health import Health, Verdict
+from rota.api.health import HealthChecks, HealthVerdict
 from rota.api.sessions import Sessions
 from rota.decide.attempts import source_of
-from rota.decide.places import Full, Seat, room_for
+from rota.decide.places import Full, OpenConnection, room_for
 from rota.kit.clock import SYSTEM, Clock
 from rota.kit.instant import Instant
 from rota.model.errors import RotaError
@@ -76,7 +76,7 @@ _INTERNAL = RotaError.code
 
 
 def door(
-    health: Health,
+    health: HealthChecks,
     registry: CollectorRegistry,
     node: Callable[[], object],
     *,
@@ -87,7 +87,7 @@ def door(
     refresh: Callable[[], Awaitable[None]] | None = None,
     sessions: Sessions | None = None,
     clock: Clock = SYSTEM,
-    budget: Budget | None = None,
+    budget: CallerBudget | None = None,
 ) -> Starlette:
     """The application; `node` gives what `/v1/node` shows, `more` is what else the node answers.
 
@@ -128,7 +128,9 @@ def door(
         routes=routes,
         middleware=[
             Middleware(_Manners, clock=clock),
-            Middleware(Entry, doorkeeper=gate, hosts=hosts, is_page=is_page, budget=budget, sessions=sessions),
+            Middleware(
+                EntryMiddleware, doorkeeper=gate, hosts=hosts, is_page=is_page, budget=budget, sessions=sessions
+            ),
         ],
         exception_handlers={HTTPException: _refusal(routes)},
     )
@@ -171,12 +173,12 @@ async def serve(
         server.cut()
 
 
-def _connection(proxies: Sequence[Network]) -> "type[_Connection]":
+def _connection(proxies: Sequence[Network]) -> "type[_HttpConnection]":
     """Connections of a door with these trusted proxies."""
-    return type("_Connection", (_Connection,), {"proxies": proxies})
+    return type("_Connection", (_HttpConnection,), {"proxies": proxies})
 
 
-class _Connection(H11Protocol):
+class _HttpConnection(H11Protocol):
     """A connection that is closed when its caller stops reading, or does not send a request in time.
 
     When there are too many, idle ones make way (`decide.places`).
@@ -209,22 +211,22 @@ class _Connection(H11Protocol):
             found.instead_of.transport.abort()
         self._await_headers(FIRST_WITHIN)
 
-    def _seats(self, are_for_probes: bool) -> "list[Seat[_Connection]]":
+    def _seats(self, are_for_probes: bool) -> "list[OpenConnection[_HttpConnection]]":
         """The other connections."""
         return [
             each.seat
             for each in self.connections
-            if isinstance(each, _Connection)
+            if isinstance(each, _HttpConnection)
             and each is not self
             and each._is_for_probes is are_for_probes
             and not each.transport.is_closing()
         ]
 
     @property
-    def seat(self) -> "Seat[_Connection]":
+    def seat(self) -> "OpenConnection[_HttpConnection]":
         """This connection, as one that may have to make way."""
         is_idle = self.cycle is None or self.cycle.response_complete
-        return Seat(self, self._source, is_idle, self._has_asked, self._since)
+        return OpenConnection(self, self._source, is_idle, self._has_asked, self._since)
 
     def data_received(self, data: bytes) -> None:
         """The first byte came, or more of them."""
@@ -410,7 +412,7 @@ def _refusal(routes: Sequence[BaseRoute]) -> Callable[[Request, Exception], Resp
     return refuse
 
 
-def _verdict(verdict: Verdict) -> Response:
+def _verdict(verdict: HealthVerdict) -> Response:
     """200, or 503 with the reasons by name."""
     if verdict.is_well:
         return _json({"ok": True})

@@ -28,7 +28,7 @@ _KEY = re.compile(r"[!-.0-~]{1,200}")
 """Printable ASCII without a slash or a space."""
 
 
-class Note(msgspec.Struct, frozen=True, kw_only=True):
+class IdempotencyNote(msgspec.Struct, frozen=True, kw_only=True):
     """What a request made."""
 
     v: int = 1
@@ -75,13 +75,13 @@ def digest(request: object) -> str:
     return sha256(msgspec.json.encode(request, order="deterministic")).hexdigest()
 
 
-async def find(store: Store, key: str, request: str, by: str = "") -> Note | None:
+async def find(store: Store, key: str, request: str, by: str = "") -> IdempotencyNote | None:
     """The note of this very request, or None; Conflict if the key was used for another one."""
     entry = await store.get(place(key, by))
     if entry is None:
         return await _of_an_older_rota(store, key, request)
     try:
-        note = msgspec.json.decode(entry.value, type=Note)
+        note = msgspec.json.decode(entry.value, type=IdempotencyNote)
     except msgspec.DecodeError as error:
         raise Invalid(f"idempotency key {key}: its note is not understood ({error}); use another key") from None
     if note.request != request:
@@ -91,17 +91,17 @@ async def find(store: Store, key: str, request: str, by: str = "") -> Note | Non
     return note
 
 
-async def _of_an_older_rota(store: Store, key: str, request: str) -> Note | None:
+async def _of_an_older_rota(store: Store, key: str, request: str) -> IdempotencyNote | None:
     """The note as older versions wrote it, without the caller, if it is of this very request."""
     entry = await store.get(PREFIX + key)
     with suppress(msgspec.DecodeError):
-        note = msgspec.json.decode(entry.value, type=Note) if entry else None
+        note = msgspec.json.decode(entry.value, type=IdempotencyNote) if entry else None
         return note if note and note.request == request else None
     return None
 
 
 @asynccontextmanager
-async def noted(store: Store, key: str, note: Note, by: str = "") -> AsyncIterator[Put]:
+async def noted(store: Store, key: str, note: IdempotencyNote, by: str = "") -> AsyncIterator[Put]:
     """The write that notes a request, for its own commit; the lease is given back if that did not happen."""
     lease = await store.grant(KEPT)
     try:

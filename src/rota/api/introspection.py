@@ -16,7 +16,7 @@ import grpc
 from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import FileDescriptor, ServiceDescriptor
 
-from rota.api.health import Health
+from rota.api.health import HealthChecks
 from rota.api.pb import health_pb2, reflection_pb2
 from rota.api.refusals import Context, guarded, read, send, write
 from rota.model.errors import NotFound, Unavailable
@@ -34,11 +34,11 @@ Methods: TypeAlias = "dict[str, grpc.RpcMethodHandler[Any, Any]]"
 
 
 def handlers(
-    offered: Iterable[ServiceDescriptor], health: Health, stopping: asyncio.Event
+    offered: Iterable[ServiceDescriptor], health: HealthChecks, stopping: asyncio.Event
 ) -> list[grpc.GenericRpcHandler]:
     """Health and reflection of the services offered, and of themselves. `stopping` ends the streams."""
     services = {each.full_name: each for each in (*offered, HEALTH, REFLECTION)}
-    catalogue = Catalogue(services.values())
+    catalogue = DescriptorCatalogue(services.values())
 
     def judge(service: str) -> "Verdict.ServingStatus":
         if service and service not in services:
@@ -66,7 +66,7 @@ def handlers(
     ]
 
 
-class Catalogue:
+class DescriptorCatalogue:
     """Services, and the files that describe them."""
 
     def __init__(self, services: Iterable[ServiceDescriptor]) -> None:
@@ -141,7 +141,7 @@ async def _watch(judge: Callable[[str], "Verdict.ServingStatus"], content: bytes
         await asyncio.sleep(WATCHED.total_seconds())
 
 
-async def _reflect(catalogue: Catalogue, context: Context) -> None:
+async def _reflect(catalogue: DescriptorCatalogue, context: Context) -> None:
     while isinstance(content := await context.read(), bytes):
         await send(context, catalogue.answer(read(reflection_pb2.ServerReflectionRequest, content)))
 

@@ -20,16 +20,16 @@ from rota.control.jobs.members import PREFIXES, Members
 from rota.control.jobs.view import JobsView
 from rota.decide.access import Access
 from rota.decide.jobs import why as reasons
-from rota.decide.jobs.dispatch import Member, Plan, dispatch, is_ready
+from rota.decide.jobs.dispatch import DispatchPlan, EligibleNode, dispatch, is_ready
 from rota.decide.jobs.due import BACKLOG, new_run
-from rota.decide.jobs.why import Held, JobSeen
+from rota.decide.jobs.why import HoldReason, JobSeen
 from rota.kit.record import replace
 from rota.model import keys
 from rota.model.ids import Key, NodeId, Revision, SessionId
 from rota.model.job import Cause, RunRecord, RunState
 from rota.model.node import NodeLoad
 from rota.model.peers import Standing
-from rota.store.follow import News
+from rota.store.follow import PrefixChanges
 from rota.store.port import Change, Entry, Store
 from rota.store.records import understood
 from rota.store.scanning import scan_all
@@ -78,11 +78,11 @@ class _Survey(msgspec.Struct, frozen=True):
     """What the nodes decide by, as far as it was read, and what they would decide."""
 
     view: JobsView
-    members: list[Member]
-    plan: Plan
+    members: list[EligibleNode]
+    plan: DispatchPlan
     now: datetime
 
-    def held(self, run: RunRecord) -> Held:
+    def held(self, run: RunRecord) -> HoldReason:
         """What holds a pending run back."""
         known = self.view.jobs.get(run.job)
         order = run.due, run.id
@@ -101,7 +101,7 @@ class _Survey(msgspec.Struct, frozen=True):
         held = self.held(live.run)
         return replace(view, why="; ".join(held.reasons) or held.says)
 
-    def held_job(self, name: str) -> Held:
+    def held_job(self, name: str) -> HoldReason:
         """What holds the runs of a job back."""
         known, cursor = self.view.jobs[name], self.view.cursors.get(name)
         spec = known.record.spec
@@ -150,12 +150,14 @@ def _fold(view: JobsView, entries: Iterable[Entry]) -> None:
     view.fold(changes, max((change.entry.modified for change in changes if change.entry), default=view.revision))
 
 
-async def _members(store: Store, view: JobsView) -> list[Member]:
+async def _members(store: Store, view: JobsView) -> list[EligibleNode]:
     """The nodes that run jobs; one that others do not reach gets nothing, as those see it."""
     members, loads = Members(), dict[NodeId, NodeLoad]()
     for prefix in PREFIXES:
         entries = (await store.scan(prefix)).entries
-        members.fold(prefix, News(tuple(Change(entry.key, entry) for entry in entries), Revision(0), is_whole=True))
+        members.fold(
+            prefix, PrefixChanges(tuple(Change(entry.key, entry) for entry in entries), Revision(0), is_whole=True)
+        )
         if prefix == keys.NODE_LOADS:
             known = {NodeId(entry.key.removeprefix(prefix)): understood(NodeLoad, entry) for entry in entries}
             loads = {node: load for node, load in known.items() if load is not None}

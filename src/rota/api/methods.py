@@ -8,10 +8,10 @@ import grpc
 import msgspec
 from google.protobuf.message import Message
 
-from rota.api.behind import Behind
+from rota.api.behind import NodeBackend
 from rota.api.limits import check_wait
 from rota.api.watches import Watches
-from rota.decide.access import Access, Admitted
+from rota.decide.access import Access, AdmittedCaller
 from rota.kit.clock import Clock
 from rota.store.port import Store
 
@@ -21,21 +21,21 @@ MARGIN = timedelta(milliseconds=200)
 """How long before the caller's deadline a wait ends, so that the answer arrives in time."""
 
 
-NOBODY = Admitted("", Access.VIEW)
+NOBODY = AdmittedCaller("", Access.VIEW)
 """Who calls where nobody asks who that is."""
 
 
-class Call(msgspec.Struct, frozen=True):
+class GrpcCall(msgspec.Struct, frozen=True):
     """What an operation needs beside the request."""
 
     store: Store
     """The store; what is changed in it says who did."""
 
-    behind: Behind
+    behind: NodeBackend
     remaining: timedelta | None
     """How long the caller still waits; None: for ever."""
 
-    caller: Admitted = NOBODY
+    caller: AdmittedCaller = NOBODY
     origin: str = "grpc"
     """Where the caller is."""
 
@@ -66,7 +66,7 @@ class Call(msgspec.Struct, frozen=True):
         return self.bounded(wait)
 
 
-Answer: TypeAlias = Callable[[Call, Any], Awaitable[Message]]
+Answer: TypeAlias = Callable[[GrpcCall, Any], Awaitable[Message]]
 
 
 class Method(msgspec.Struct, frozen=True):
@@ -77,8 +77,8 @@ class Method(msgspec.Struct, frozen=True):
     conflict: grpc.StatusCode = grpc.StatusCode.ABORTED
 
 
-class Stream(msgspec.Struct, frozen=True):
+class StreamingMethod(msgspec.Struct, frozen=True):
     """The operation behind a method that goes on answering, in batches of messages."""
 
     operation: str
-    answer: Callable[[Call, Watches, Any], AsyncGenerator[list[Message], None]]
+    answer: Callable[[GrpcCall, Watches, Any], AsyncGenerator[list[Message], None]]

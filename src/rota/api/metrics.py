@@ -1,7 +1,7 @@
 """Metrics: a node's figures in the words of Prometheus.
 
-Nothing is counted here and nothing is kept: whoever scrapes makes `ask` be called, and its `Figures` are written down
-as `METRICS` says. The registry is made by `registry` and handed on; there is no global one.
+Nothing is counted here and nothing is kept: whoever scrapes makes `ask` be called, and its `NodeFigures` are written
+down as `METRICS` says. The registry is made by `registry` and handed on; there is no global one.
 
 Counters count since the node's process began; those of services since their proxy did, those of the relay
 since its process did.
@@ -15,44 +15,44 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from rota import __version__
-from rota.api.families import Declared, metric
+from rota.api.families import MetricFamily, metric
 from rota.api.relay_metrics import RELAY_METRICS, relay_metrics
 from rota.api.service_metrics import SERVICE_METRICS, service_metrics
 from rota.model.node import NodeLoad
 from rota.model.relay import RelayStatus
 from rota.model.service import ServiceStat
 
-BUILD = Declared("rota_build_info", "gauge", ("version",), "Always 1; the label has the version of Rota.")
-WORKERS = Declared("rota_workers", "gauge", ("pool", "state"), "Workers of this node.")
-EXITS = Declared("rota_worker_exits_total", "counter", ("pool", "reason"), "Workers that ended.")
-RELOADS = Declared("rota_reloads_total", "counter", ("outcome",), "Reloads of the app.")
-LEADER = Declared("rota_leader", "gauge", (), "1 on the node that leads, 0 on the others.")
-LEASE = Declared(
+BUILD = MetricFamily("rota_build_info", "gauge", ("version",), "Always 1; the label has the version of Rota.")
+WORKERS = MetricFamily("rota_workers", "gauge", ("pool", "state"), "Workers of this node.")
+EXITS = MetricFamily("rota_worker_exits_total", "counter", ("pool", "reason"), "Workers that ended.")
+RELOADS = MetricFamily("rota_reloads_total", "counter", ("outcome",), "Reloads of the app.")
+LEADER = MetricFamily("rota_leader", "gauge", (), "1 on the node that leads, 0 on the others.")
+LEASE = MetricFamily(
     "rota_lease_safe_seconds",
     "gauge",
     (),
     "Seconds this node may still act unless its lease is renewed; 0 without a lease.",
 )
-LEAST = Declared(
+LEAST = MetricFamily(
     "rota_lease_least_left_seconds",
     "gauge",
     (),
     "Least seconds that were left of this session's lease when it was renewed; 0 without a lease.",
 )
-LOAD = Declared("rota_load_score", "gauge", (), "How busy this node is: 0 idle, 100 busy.")
-SHARES = Declared("rota_load_share", "gauge", ("part",), "The part of the machine's cpu and memory in use, 0 to 1.")
-EXECUTORS = Declared("rota_executors", "gauge", ("state",), "Executors of this node, used and free.")
-PEERS = Declared(
+LOAD = MetricFamily("rota_load_score", "gauge", (), "How busy this node is: 0 idle, 100 busy.")
+SHARES = MetricFamily("rota_load_share", "gauge", ("part",), "The part of the machine's cpu and memory in use, 0 to 1.")
+EXECUTORS = MetricFamily("rota_executors", "gauge", ("state",), "Executors of this node, used and free.")
+PEERS = MetricFamily(
     "rota_peers", "gauge", ("standing",), "The other nodes of the fleet, by their standing as this node sees it."
 )
-HOOKS = Declared(
+HOOKS = MetricFamily(
     "rota_hook_deliveries_total", "counter", ("outcome",), "Attempts of this node to deliver an event to a hook."
 )
-DROPPED = Declared(
+DROPPED = MetricFamily(
     "rota_events_dropped_total", "counter", ("reason",), "Events that were lost because the store did not accept them."
 )
 
-METRICS: tuple[Declared, ...] = (
+METRICS: tuple[MetricFamily, ...] = (
     BUILD,
     WORKERS,
     EXITS,
@@ -72,7 +72,7 @@ METRICS: tuple[Declared, ...] = (
 """Every metric of Rota's own; those of the process, `process_…`, come from the client library."""
 
 
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
+class NodeFigures(msgspec.Struct, frozen=True, kw_only=True):
     """What a node knows of itself at one moment."""
 
     workers: Mapping[tuple[str, str], int] = msgspec.field(default_factory=dict)
@@ -103,7 +103,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """None if this node has no relay, or it does not answer."""
 
 
-def registry(ask: Callable[[], Figures]) -> CollectorRegistry:
+def registry(ask: Callable[[], NodeFigures]) -> CollectorRegistry:
     """A registry with the node's figures and those of its process."""
     made = CollectorRegistry(auto_describe=False)
     made.register(_Figures(ask))
@@ -114,7 +114,7 @@ def registry(ask: Callable[[], Figures]) -> CollectorRegistry:
 class _Figures(Collector):
     """Asks when somebody scrapes."""
 
-    def __init__(self, ask: Callable[[], Figures]) -> None:
+    def __init__(self, ask: Callable[[], NodeFigures]) -> None:
         self._ask = ask
 
     def describe(self) -> Iterable[Metric]:

@@ -10,7 +10,7 @@ from rota.api.node_schema import IdlestNode, NodeList, NodeSlots, NodeView, Unco
 from rota.api.parameters import NodeName
 from rota.api.verbs import needs, verb
 from rota.decide.access import Access
-from rota.decide.load import Candidate, NoneIdle, idlest
+from rota.decide.load import LoadCandidate, NoneIdle, idlest
 from rota.kit.clock import Clock
 from rota.model import codec, keys
 from rota.model.errors import Unavailable
@@ -152,9 +152,9 @@ async def set_slots(store: Store, clock: Clock, node: NodeName, slots: object) -
     return given
 
 
-def _candidate(view: NodeView) -> Candidate:
+def _candidate(view: NodeView) -> LoadCandidate:
     load = view.load
-    return Candidate(
+    return LoadCandidate(
         node=view.id,
         score=load.score if load else 100.0,
         free=load.executors - load.executors_used if load else 0,

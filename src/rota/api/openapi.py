@@ -116,7 +116,7 @@ _NONE = re.compile(r"\bNone\b")
 _DURATION = "A duration, such as `10s`, `1h30m` or `250ms`; `PT10S` is accepted too."
 
 
-class _Plain(msgspec.Struct, frozen=True):
+class _PlainPath(msgspec.Struct, frozen=True):
     """A path that is no operation of the fleet: it is about the door itself."""
 
     method: str
@@ -131,12 +131,12 @@ class _Plain(msgspec.Struct, frozen=True):
 
 
 _PLAIN = (
-    _Plain("GET", "/healthz", "healthz", "Whether the node makes progress.", answer=bodies.Health),
-    _Plain(
+    _PlainPath("GET", "/healthz", "healthz", "Whether the node makes progress.", answer=bodies.Health),
+    _PlainPath(
         "GET", "/readyz", "readyz", "Whether the node is in the fleet and its workers are ready.", answer=bodies.Health
     ),
-    _Plain("GET", "/livez", "livez", "Whether the node answers at all.", answer=bodies.Health),
-    _Plain(
+    _PlainPath("GET", "/livez", "livez", "Whether the node answers at all.", answer=bodies.Health),
+    _PlainPath(
         "GET",
         "/metrics",
         "metrics",
@@ -144,8 +144,8 @@ _PLAIN = (
         Access.VIEW,
         media="text/plain",
     ),
-    _Plain("GET", "/v1/node", "this_node", "What the node that is asked knows of itself.", Access.VIEW),
-    _Plain(
+    _PlainPath("GET", "/v1/node", "this_node", "What the node that is asked knows of itself.", Access.VIEW),
+    _PlainPath(
         "POST",
         session.PATH,
         "begin_session",
@@ -154,9 +154,9 @@ _PLAIN = (
         body=bodies.SessionBody,
         codes=("unauthenticated", "foreign_page", "too_many_requests", "invalid", *_WITH_BODY),
     ),
-    _Plain("GET", session.PATH, "show_session", "Whose session it is, and its word.", Access.VIEW, bodies.Session),
-    _Plain("DELETE", session.PATH, "end_session", "End the session: the cookie is removed.", Access.VIEW),
-    _Plain("GET", "/openapi.json", "describe", "This description.", Access.VIEW),
+    _PlainPath("GET", session.PATH, "show_session", "Whose session it is, and its word.", Access.VIEW, bodies.Session),
+    _PlainPath("DELETE", session.PATH, "end_session", "End the session: the cookie is removed.", Access.VIEW),
+    _PlainPath("GET", "/openapi.json", "describe", "This description.", Access.VIEW),
 )
 
 _TEXT = """The API of a Rota fleet. Every node answers it, whether it leads or not.
@@ -331,7 +331,7 @@ def _operation(verb: Verb, schemas: dict[str, Any]) -> dict[str, Any]:
     return described
 
 
-def _plain(plain: _Plain, schemas: dict[str, Any]) -> dict[str, Any]:
+def _plain(plain: _PlainPath, schemas: dict[str, Any]) -> dict[str, Any]:
     codes = [*plain.codes, "wrong_host", "internal", "too_busy"]
     if plain.access is not None:
         codes += ["unauthenticated", "too_many_requests", "foreign_page"]

@@ -133,7 +133,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """Concerns beyond those listed."""
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class FleetSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """What was read of the fleet."""
 
     leader: LeaderView | None
@@ -156,7 +156,7 @@ async def overview(store: Store) -> Overview:
     """The fleet at a glance, with what is wrong."""
     listed = await list_nodes(store)
     resources, pending, failing = await _resources(store, listed.as_of)
-    seen = Seen(
+    seen = FleetSnapshot(
         leader=await _leader(store, listed.as_of),
         nodes=listed.nodes,
         work=await _work(store),
@@ -192,7 +192,7 @@ async def overview(store: Store) -> Overview:
     )
 
 
-def concerns(seen: Seen) -> Iterator[Concern]:
+def concerns(seen: FleetSnapshot) -> Iterator[Concern]:
     """What somebody should look at."""
     if seen.leader is None:
         yield Concern(

@@ -17,7 +17,7 @@ from rota.api.node_reading import no_node
 from rota.api.node_schema import NodeView
 from rota.api.parameters import BehindPlace, BehindPlaces, KindName, NodeName, OnNodes, ResourceId, Tail
 from rota.api.resource_operations import get_resource
-from rota.api.steer import Steer, Verb
+from rota.api.steer import Steer, SteerVerb
 from rota.api.stream_operations import get_stream
 from rota.api.verbs import verb
 from rota.decide.access import Access
@@ -99,7 +99,7 @@ async def node_printed(
     """Lines that workers of one node printed: behind a place, the last `tail`, or from the first that is kept."""
     check_tail(tail)
     asked = {"kind": kind, "id": id, "after": after, "tail": tail}
-    return read_part(NodeId(node), await steer(NodeId(node), Verb.PRINTED, was_passed_on=was_passed_on, **asked))
+    return read_part(NodeId(node), await steer(NodeId(node), SteerVerb.PRINTED, was_passed_on=was_passed_on, **asked))
 
 
 @verb(

@@ -61,7 +61,7 @@ PARTS: Mapping[str, tuple[Key, ...]] = {
 _PART_OF = {prefix: part for part, prefixes in PARTS.items() for prefix in prefixes}
 
 
-class Beat(msgspec.Struct, frozen=True, kw_only=True):
+class PulseBeat(msgspec.Struct, frozen=True, kw_only=True):
     """Some parts have changed."""
 
     parts: tuple[str, ...]
@@ -74,13 +74,13 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
 @verb("GET", "/v1/pulse/watch", Access.VIEW, goes_on="Events `beat`, with `parts` and `revision`.")
 async def watch_pulse(
     store: Store, sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep
-) -> AsyncGenerator[tuple[Beat, ...], None]:
+) -> AsyncGenerator[tuple[PulseBeat, ...], None]:
     """Which parts of the fleet have changed, whenever some have."""
     waits, has_begun = delays(*RETRY, random), False
     while True:
         try:
             revision = await store.revision()
-            yield (Beat(parts=tuple(sorted(PARTS)), revision=revision),)
+            yield (PulseBeat(parts=tuple(sorted(PARTS)), revision=revision),)
             waits, has_begun = delays(*RETRY, random), True
             async with aclosing(_beats(store, revision, sleep)) as beats:
                 async for beat in beats:
@@ -95,7 +95,7 @@ async def watch_pulse(
 
 async def _beats(
     store: Store, after: Revision, sleep: Callable[[float], Coroutine[Any, Any, None]]
-) -> AsyncGenerator[Beat, None]:
+) -> AsyncGenerator[PulseBeat, None]:
     """What each bunch of commits changed; commits that come while a bunch is waited for go with it."""
     news, gathered = asyncio.Event(), _Gathered(after)
 
@@ -136,9 +136,9 @@ class _Gathered:
         self.parts |= parts_of(change.key for change in commit.changes)
         self._revision = commit.revision
 
-    def taken(self) -> Beat:
+    def taken(self) -> PulseBeat:
         """All of it, which is then told."""
-        beat = Beat(parts=tuple(sorted(self.parts)), revision=self._revision)
+        beat = PulseBeat(parts=tuple(sorted(self.parts)), revision=self._revision)
         self.parts = set()
         return beat
 

@@ -7,36 +7,38 @@ from collections.abc import Callable, Iterable
 
 from prometheus_client.core import Metric
 
-from rota.api.families import Declared, metric
+from rota.api.families import MetricFamily, metric
 from rota.model.relay import RelayStatus, SinkStatus
 
 SINK = ("sink",)
 
-UP = Declared("rota_relay_up", "gauge", (), "1 if this node's relay runs, 0 if it has none or it does not answer.")
-MAP = Declared("rota_relay_map_version", "gauge", (), "Version of the relay map that the relay uses; 0 for none.")
-MOVING = Declared("rota_relay_moving", "gauge", (), "1 while a planned move of resources is not finished on this node.")
-LINES = Declared("rota_relay_lines", "gauge", (), "Workers and other relays that send messages to it.")
-WINDOW = Declared("rota_relay_window", "gauge", (), "Messages that are remembered, or being sent.")
-PASSED_ON = Declared("rota_relay_passed_on_total", "counter", (), "Messages that other relays have accepted.")
-RELAY_WAITING = Declared(
+UP = MetricFamily("rota_relay_up", "gauge", (), "1 if this node's relay runs, 0 if it has none or it does not answer.")
+MAP = MetricFamily("rota_relay_map_version", "gauge", (), "Version of the relay map that the relay uses; 0 for none.")
+MOVING = MetricFamily(
+    "rota_relay_moving", "gauge", (), "1 while a planned move of resources is not finished on this node."
+)
+LINES = MetricFamily("rota_relay_lines", "gauge", (), "Workers and other relays that send messages to it.")
+WINDOW = MetricFamily("rota_relay_window", "gauge", (), "Messages that are remembered, or being sent.")
+PASSED_ON = MetricFamily("rota_relay_passed_on_total", "counter", (), "Messages that other relays have accepted.")
+RELAY_WAITING = MetricFamily(
     "rota_relay_waiting", "gauge", (), "Messages that wait for another relay, or for the end of a planned move."
 )
-REFUSED = Declared("rota_relay_refused_total", "counter", ("reason",), "Messages that were refused, by reason.")
-SINK_UP = Declared("rota_sink_up", "gauge", SINK, "1 if the sink can be published to, 0 if it is down.")
-PUBLISHED = Declared("rota_sink_published_total", "counter", SINK, "Messages handed to the sink.")
-CONFIRMED = Declared("rota_sink_confirmed_total", "counter", SINK, "Messages that the sink has confirmed.")
-REJECTED = Declared(
+REFUSED = MetricFamily("rota_relay_refused_total", "counter", ("reason",), "Messages that were refused, by reason.")
+SINK_UP = MetricFamily("rota_sink_up", "gauge", SINK, "1 if the sink can be published to, 0 if it is down.")
+PUBLISHED = MetricFamily("rota_sink_published_total", "counter", SINK, "Messages handed to the sink.")
+CONFIRMED = MetricFamily("rota_sink_confirmed_total", "counter", SINK, "Messages that the sink has confirmed.")
+REJECTED = MetricFamily(
     "rota_sink_rejected_total", "counter", ("sink", "reason"), "Messages that can never be delivered, by reason."
 )
-WAITING = Declared("rota_sink_waiting", "gauge", SINK, "Messages in memory that neither sink nor spool has.")
-UNDER_WAY = Declared(
+WAITING = MetricFamily("rota_sink_waiting", "gauge", SINK, "Messages in memory that neither sink nor spool has.")
+UNDER_WAY = MetricFamily(
     "rota_sink_under_way", "gauge", SINK, "Messages that the sink has neither confirmed nor rejected yet."
 )
-SPOOLED = Declared("rota_spool_messages", "gauge", SINK, "Messages on disk that wait for their sink.")
-SPOOL = Declared("rota_spool_bytes", "gauge", SINK, "Bytes of the spool.")
-LIMIT = Declared("rota_spool_limit_bytes", "gauge", SINK, "Bytes that the spool may have.")
+SPOOLED = MetricFamily("rota_spool_messages", "gauge", SINK, "Messages on disk that wait for their sink.")
+SPOOL = MetricFamily("rota_spool_bytes", "gauge", SINK, "Bytes of the spool.")
+LIMIT = MetricFamily("rota_spool_limit_bytes", "gauge", SINK, "Bytes that the spool may have.")
 
-RELAY_METRICS: tuple[Declared, ...] = (
+RELAY_METRICS: tuple[MetricFamily, ...] = (
     UP, MAP, MOVING, LINES, WINDOW, PASSED_ON, RELAY_WAITING, REFUSED, SINK_UP, PUBLISHED, CONFIRMED, REJECTED,
     WAITING, UNDER_WAY, SPOOLED, SPOOL, LIMIT,
 )  # fmt: skip
@@ -47,10 +49,10 @@ def relay_metrics(relay: RelayStatus | None) -> Iterable[Metric]:
     relays = [] if relay is None else [relay]
     sinks = [sink for each in relays for sink in each.sinks]
 
-    def gauge(declared: Declared, figure: Callable[[RelayStatus], float]) -> Metric:
+    def gauge(declared: MetricFamily, figure: Callable[[RelayStatus], float]) -> Metric:
         return metric(declared, (([], figure(each)) for each in relays))
 
-    def by_sink(declared: Declared, figure: Callable[[SinkStatus], float]) -> Metric:
+    def by_sink(declared: MetricFamily, figure: Callable[[SinkStatus], float]) -> Metric:
         return metric(declared, (([sink.sink], figure(sink)) for sink in sinks))
 
     yield metric(UP, [([], len(relays))])

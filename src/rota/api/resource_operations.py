@@ -12,10 +12,10 @@ from contextlib import aclosing, suppress
 from datetime import timedelta
 
 from rota.api import idempotency
-from rota.api.idempotency import Note
+from rota.api.idempotency import IdempotencyNote
 from rota.api.limits import MAX_PAGE, PAGE, TRIES, check_wait
 from rota.api.parameters import IfMatch, IsPending, KindName, Limit, OfKind, OnceKey, Prefix, ResourceId, Token, Wait
-from rota.api.resource_reading import Wanted, kind_record, page_of, resource_record, status_of, view_of
+from rota.api.resource_reading import ResourceFilter, kind_record, page_of, resource_record, status_of, view_of
 from rota.api.resource_schema import KindPage, ResourcePage, ResourceView, kind_view, read_changes, read_resource
 from rota.api.verbs import needs, verb
 from rota.decide.access import Access
@@ -100,7 +100,7 @@ async def list_resources(
     """
     if not 1 <= limit <= MAX_PAGE:
         raise Invalid(f"limit is {limit}; it must be from 1 to {MAX_PAGE}")
-    wanted = Wanted(kind, prefix, pending, limit)
+    wanted = ResourceFilter(kind, prefix, pending, limit)
     while True:
         with suppress(Compacted):  # somebody compacts without mercy
             return await page_of(store, wanted, token)
@@ -186,7 +186,7 @@ async def _created(store: Store, clock: Clock, wanted: WantedResource, key: str 
         if key is None:
             revision = await store.commit(put, expect=[Absent(put.key)])
         else:
-            made = Note(request=request, kind=record.kind, id=record.id, uid=record.uid)
+            made = IdempotencyNote(request=request, kind=record.kind, id=record.id, uid=record.uid)
             async with idempotency.noted(store, key, made, by) as also:
                 revision = await store.commit(put, also, expect=[Absent(put.key), Absent(also.key)])
     except Conflict:
@@ -197,7 +197,7 @@ async def _created(store: Store, clock: Clock, wanted: WantedResource, key: str 
     return view_of(record, revision, None)
 
 
-async def _made_before(store: Store, key: str, note: Note) -> ResourceView:
+async def _made_before(store: Store, key: str, note: IdempotencyNote) -> ResourceView:
     """The resource that this request made when it was asked first."""
     with suppress(NotFound):
         view = await get_resource(store, note.kind, note.id)

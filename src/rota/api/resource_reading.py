@@ -66,7 +66,7 @@ def status_of(entry: Entry | None, uid: str) -> ResourceStatus | None:
     return status if status and uid == status.ID else None
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class ResourceFilter(msgspec.Struct, frozen=True):
     """Which resources a list is to have."""
 
     kind: str | None
@@ -89,7 +89,7 @@ class Wanted(msgspec.Struct, frozen=True):
         return view.id.startswith(self.prefix) and (view.is_pending or not self.pending)
 
 
-async def page_of(store: Store, wanted: Wanted, token: str | None) -> ResourcePage:
+async def page_of(store: Store, wanted: ResourceFilter, token: str | None) -> ResourcePage:
     found: list[ResourceView] = []
     not_understood: dict[str, str] = {}
     at: Revision | None = None

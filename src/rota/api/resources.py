@@ -13,8 +13,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rota.api import calls, offered, once, openapi, special_http, verb_http, verbs
-from rota.api.behind import Behind
-from rota.api.calls import Call, Endpoint
+from rota.api.behind import NodeBackend
+from rota.api.calls import Endpoint, HttpCall
 from rota.api.entry import caller_of, require
 from rota.api.forwarded import address_of
 from rota.decide.access import Access
@@ -24,7 +24,7 @@ _KNOWN = offered, special_http
 """What declares verbs, and their answers that are no JSON."""
 
 
-def routes(behind: Behind) -> list[Route]:
+def routes(behind: NodeBackend) -> list[Route]:
     """The routes of the API."""
     found: dict[str, dict[str, Endpoint]] = {}
     for endpoint in table():
@@ -59,7 +59,7 @@ def table() -> tuple[Endpoint, ...]:
     return tuple(verb_http.endpoints())
 
 
-def _handler(methods: Mapping[str, Endpoint], behind: Behind) -> Callable[[Request], Awaitable[Response]]:
+def _handler(methods: Mapping[str, Endpoint], behind: NodeBackend) -> Callable[[Request], Awaitable[Response]]:
     """What answers every method of one path."""
 
     async def handle(request: Request) -> Response:
@@ -70,7 +70,7 @@ def _handler(methods: Mapping[str, Endpoint], behind: Behind) -> Callable[[Reque
 
         async def answer(store: Store) -> Response:
             own = behind.store_for(caller.name, origin, endpoint.operation, store)
-            call = Call(own, behind, request, caller)
+            call = HttpCall(own, behind, request, caller)
             if endpoint.operation not in verbs.HEAVY:
                 return await endpoint.answer(call)
             async with behind.budget.heavy(caller.name):

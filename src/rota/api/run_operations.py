@@ -60,7 +60,7 @@ async def _started(store: Store, name: str, by: str, payload: object, key: str |
     if note := await idempotency.find(store, key, request, by):
         return await _started_before(store, key, note)
     prepared = await verbs.prepare_run(store, name, by, payload)
-    made = idempotency.Note(request=request, kind="run", id=prepared.run.id, uid="")
+    made = idempotency.IdempotencyNote(request=request, kind="run", id=prepared.run.id, uid="")
     try:
         async with idempotency.noted(store, key, made, by) as also:
             await verbs.make_run(store, prepared, also)
@@ -72,7 +72,7 @@ async def _started(store: Store, name: str, by: str, payload: object, key: str |
     return prepared.run.id
 
 
-async def _started_before(store: Store, key: str, note: idempotency.Note) -> str:
+async def _started_before(store: Store, key: str, note: idempotency.IdempotencyNote) -> str:
     try:
         return (await run_record(store, note.id)).id
     except NotFound:

@@ -7,43 +7,47 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from prometheus_client.core import HistogramMetricFamily, Metric
 
-from rota.api.families import Declared, metric
+from rota.api.families import MetricFamily, metric
 from rota.model.service import ServiceStat
 
 GROUP = ("service", "group")
 
-UP = Declared("rota_service_up", "gauge", ("service",), "1 if the service's proxy answers, 0 if it does not.")
-LISTENING = Declared("rota_service_listening", "gauge", ("service",), "1 if the service listens, 0 if it cannot.")
-CLIENTS = Declared("rota_service_clients", "gauge", ("service",), "Connections of clients; UDP has none.")
-WANTED = Declared("rota_service_workers_wanted", "gauge", GROUP, "Workers that a group should have.")
-WORKERS = Declared("rota_service_workers", "gauge", (*GROUP, "state"), "Workers that are busy or idle.")
-PENDING = Declared("rota_service_pending", "gauge", GROUP, "Requests that wait for a worker.")
-IN_FLIGHT = Declared("rota_service_in_flight", "gauge", GROUP, "Requests that workers have.")
-RECEIVED = Declared("rota_service_received_total", "counter", ("service",), "Requests received from clients.")
-SENT = Declared("rota_service_sent_total", "counter", ("service",), "Answers sent to clients.")
-REQUESTS = Declared("rota_service_requests_total", "counter", GROUP, "Requests that were given to workers.")
-ANSWERS = Declared("rota_service_answers_total", "counter", GROUP, "Requests that workers have finished.")
-DISCARDED = Declared("rota_service_discarded_total", "counter", GROUP, "Requests refused or dropped before they ran.")
-SILENT = Declared("rota_service_silent_total", "counter", ("service",), "Requests whose handler returned no answer.")
-FAILURES = Declared(
+UP = MetricFamily("rota_service_up", "gauge", ("service",), "1 if the service's proxy answers, 0 if it does not.")
+LISTENING = MetricFamily("rota_service_listening", "gauge", ("service",), "1 if the service listens, 0 if it cannot.")
+CLIENTS = MetricFamily("rota_service_clients", "gauge", ("service",), "Connections of clients; UDP has none.")
+WANTED = MetricFamily("rota_service_workers_wanted", "gauge", GROUP, "Workers that a group should have.")
+WORKERS = MetricFamily("rota_service_workers", "gauge", (*GROUP, "state"), "Workers that are busy or idle.")
+PENDING = MetricFamily("rota_service_pending", "gauge", GROUP, "Requests that wait for a worker.")
+IN_FLIGHT = MetricFamily("rota_service_in_flight", "gauge", GROUP, "Requests that workers have.")
+RECEIVED = MetricFamily("rota_service_received_total", "counter", ("service",), "Requests received from clients.")
+SENT = MetricFamily("rota_service_sent_total", "counter", ("service",), "Answers sent to clients.")
+REQUESTS = MetricFamily("rota_service_requests_total", "counter", GROUP, "Requests that were given to workers.")
+ANSWERS = MetricFamily("rota_service_answers_total", "counter", GROUP, "Requests that workers have finished.")
+DISCARDED = MetricFamily(
+    "rota_service_discarded_total", "counter", GROUP, "Requests refused or dropped before they ran."
+)
+SILENT = MetricFamily(
+    "rota_service_silent_total", "counter", ("service",), "Requests whose handler returned no answer."
+)
+FAILURES = MetricFamily(
     "rota_service_failures_total", "counter", ("service", "reason"), "Requests that no handler answered, by reason."
 )
-DROPS = Declared(
+DROPS = MetricFamily(
     "rota_service_drops_total",
     "counter",
     ("service", "reason"),
     "Frames, answers and connections that were dropped, by reason.",
 )
-LATENCY = Declared(
+LATENCY = MetricFamily(
     "rota_service_latency_seconds", "gauge", (*GROUP, "quantile"), "How long requests took from arrival to end."
 )
-DURATION = Declared(
+DURATION = MetricFamily(
     "rota_service_duration_seconds", "histogram", ("service",), "Requests by how long they took; it has no sum."
 )
-PROXIES = Declared("rota_service_proxies", "gauge", ("service",), "Proxies of the service.")
-CPU = Declared("rota_service_cpu_seconds_total", "counter", ("service",), "CPU time of the service's proxies.")
+PROXIES = MetricFamily("rota_service_proxies", "gauge", ("service",), "Proxies of the service.")
+CPU = MetricFamily("rota_service_cpu_seconds_total", "counter", ("service",), "CPU time of the service's proxies.")
 
-SERVICE_METRICS: tuple[Declared, ...] = (
+SERVICE_METRICS: tuple[MetricFamily, ...] = (
     UP, LISTENING, CLIENTS, WANTED, WORKERS, PENDING, IN_FLIGHT, RECEIVED, SENT, REQUESTS, ANSWERS, DISCARDED, SILENT,
     FAILURES, DROPS, LATENCY, DURATION, PROXIES, CPU,
 )  # fmt: skip
@@ -73,7 +77,7 @@ def service_metrics(services: Mapping[str, ServiceStat | None]) -> Iterable[Metr
     yield metric(CPU, (([stat.service], stat.cpu_s) for stat in stats))
 
 
-def _by_part(declared: Declared, counts: Iterable[tuple[ServiceStat, Mapping[str, int]]]) -> Metric:
+def _by_part(declared: MetricFamily, counts: Iterable[tuple[ServiceStat, Mapping[str, int]]]) -> Metric:
     """A metric by service and, within it, by group or by reason."""
     return metric(declared, (([stat.service, part], count) for stat, each in counts for part, count in each.items()))
 

@@ -28,7 +28,7 @@ from rota.api import calls, problems
 from rota.api.doorkeeper import Doorkeeper
 from rota.api.forwarded import address_of
 from rota.api.sessions import LIFE, Sessions
-from rota.decide.access import Access, Admitted, digest
+from rota.decide.access import Access, AdmittedCaller, digest
 from rota.model.errors import Denied, Invalid, Unavailable, Unknown
 
 PATH = "/v1/session"
@@ -100,7 +100,7 @@ async def _begin(request: Request) -> Response:
         raise Invalid("token must be a text without blanks; send the token that was made for you")
     doorkeeper: Doorkeeper = request.state.doorkeeper
     judged = doorkeeper.judge(f"Bearer {token}", Access.VIEW)
-    if not isinstance(judged, Admitted):
+    if not isinstance(judged, AdmittedCaller):
         refused = doorkeeper.turn_away(judged, door="http", address=address_of(request), what=f"POST {PATH}")
         code = "too_many_requests" if refused.is_too_often else "unauthenticated"
         return problems.answer("unavailable" if refused.is_unsure else code, refused.why)
@@ -120,7 +120,7 @@ async def _begin(request: Request) -> Response:
 
 
 async def _show(request: Request) -> Response:
-    caller: Admitted = request.state.caller
+    caller: AdmittedCaller = request.state.caller
     return calls.json(_told(caller, shown(request) or ""))
 
 
@@ -137,5 +137,5 @@ async def _end(request: Request) -> Response:
     return answer
 
 
-def _told(caller: Admitted, id: str) -> dict[str, str]:
+def _told(caller: AdmittedCaller, id: str) -> dict[str, str]:
     return {"name": caller.name, "access": caller.access, "csrf": word(id)}

@@ -6,48 +6,48 @@ from typing import Any
 from starlette.responses import Response
 
 from rota.api import calls, limits, printing, pulse, syncing, watching
-from rota.api.calls import Call
+from rota.api.calls import HttpCall
 from rota.api.job_schema import LogPart
-from rota.api.sse import Told
+from rota.api.sse import ServerEvent
 from rota.api.verb_http import answers, events, one_by_one
 from rota.api.verbs import VERBS
 from rota.api.watching import Happened, ResourceChange, What
 
 
 @answers("watch_resources")
-async def _watch_resources(call: Call, given: Mapping[str, Any]) -> Response:
+async def _watch_resources(call: HttpCall, given: Mapping[str, Any]) -> Response:
     return events(watching.watch_resources(call.store, **given), call, _change)
 
 
-def _change(change: ResourceChange) -> Told:
+def _change(change: ResourceChange) -> ServerEvent:
     said = {"why": change.why} if change.what is What.RESET else {"revision": change.resume}
-    return Told(change.what, change.resource or said, change.resume)
+    return ServerEvent(change.what, change.resource or said, change.resume)
 
 
 @answers("watch_events")
-async def _watch_events(call: Call, given: Mapping[str, Any]) -> Response:
+async def _watch_events(call: HttpCall, given: Mapping[str, Any]) -> Response:
     return events(watching.watch_events(call.store, **given), call, _happened)
 
 
-def _happened(one: Happened) -> Told:
+def _happened(one: Happened) -> ServerEvent:
     if one.event is None:
-        return Told(What.SYNCED, {"revision": one.resume}, one.resume)
-    return Told(What.HAPPENED, one.event, one.resume)
+        return ServerEvent(What.SYNCED, {"revision": one.resume}, one.resume)
+    return ServerEvent(What.HAPPENED, one.event, one.resume)
 
 
 @answers("watch_pulse")
-async def _watch_pulse(call: Call, _: Mapping[str, Any]) -> Response:
-    return events(pulse.watch_pulse(call.store), call, lambda beat: Told("beat", beat))
+async def _watch_pulse(call: HttpCall, _: Mapping[str, Any]) -> Response:
+    return events(pulse.watch_pulse(call.store), call, lambda beat: ServerEvent("beat", beat))
 
 
 @answers("follow_printed")
-async def _follow_printed(call: Call, given: Mapping[str, Any]) -> Response:
+async def _follow_printed(call: HttpCall, given: Mapping[str, Any]) -> Response:
     pages = printing.follow_printed(call.store, call.behind.steer, **given)
-    return events(one_by_one(pages), call, lambda page: Told("printed", page))
+    return events(one_by_one(pages), call, lambda page: ServerEvent("printed", page))
 
 
 @answers("read_log")
-async def _log(call: Call, given: Mapping[str, Any]) -> Response:
+async def _log(call: HttpCall, given: Mapping[str, Any]) -> Response:
     """The bytes as they are; headers say where to go on, and whether the end was reached."""
     part = await VERBS["read_log"].begin(call, _newest(given))
     headers = {"rota-attempt": str(part.attempt), "rota-next": str(part.next)}
@@ -57,14 +57,14 @@ async def _log(call: Call, given: Mapping[str, Any]) -> Response:
 
 
 @answers("follow_log")
-async def _follow_log(call: Call, given: Mapping[str, Any]) -> Response:
+async def _follow_log(call: HttpCall, given: Mapping[str, Any]) -> Response:
     parts = VERBS["follow_log"].begin(call, _newest(given))
     return events(one_by_one(parts), call, _output)
 
 
-def _output(part: LogPart) -> Told:
+def _output(part: LogPart) -> ServerEvent:
     text = part.data.decode(errors="replace")
-    return Told("output", {"attempt": part.attempt, "offset": part.offset, "text": text, "next": part.next})
+    return ServerEvent("output", {"attempt": part.attempt, "offset": part.offset, "text": text, "next": part.next})
 
 
 def _newest(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def _newest(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @answers("sync_source")
-async def _sync(call: Call, given: Mapping[str, Any]) -> Response:
+async def _sync(call: HttpCall, given: Mapping[str, Any]) -> Response:
     """A caller over HTTP waits no longer than for anything else."""
     limits.check_wait(given.get("wait"))
     asked = {**given, "wait": given.get("wait") or limits.LONGEST_WAIT}

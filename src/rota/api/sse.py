@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from rota.api.budget import paced
-from rota.api.calls import Call
+from rota.api.calls import HttpCall
 from rota.model.errors import Invalid
 from rota.model.ids import Revision
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 KEEP_ALIVE = b": keep-alive\n\n"
 
 
-class Told(msgspec.Struct, frozen=True):
+class ServerEvent(msgspec.Struct, frozen=True):
     """One event."""
 
     event: str
@@ -38,7 +38,7 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, batches: AsyncGenerator[Iterable[Told] | None, None]) -> None:
+    def __init__(self, batches: AsyncGenerator[Iterable[ServerEvent] | None, None]) -> None:
         super().__init__()
         del self.headers["content-length"]
         self._batches = batches
@@ -54,15 +54,17 @@ class EventStream(Response):
 
 
 async def told(
-    batches: AsyncGenerator[tuple[T, ...] | None, None], tell: Callable[[T], Told]
-) -> AsyncGenerator[list[Told] | None, None]:
+    batches: AsyncGenerator[tuple[T, ...] | None, None], tell: Callable[[T], ServerEvent]
+) -> AsyncGenerator[list[ServerEvent] | None, None]:
     """Batches as events; None stays None."""
     async with aclosing(batches):
         async for batch in batches:
             yield None if batch is None else [tell(each) for each in batch]
 
 
-async def _send(first: Iterable[Told] | None, batches: AsyncGenerator[Iterable[Told] | None, None], send: Send) -> None:
+async def _send(
+    first: Iterable[ServerEvent] | None, batches: AsyncGenerator[Iterable[ServerEvent] | None, None], send: Send
+) -> None:
     await send({"type": "http.response.body", "body": encode(first), "more_body": True})
     async for batch in batches:
         await send({"type": "http.response.body", "body": encode(batch), "more_body": True})
@@ -87,17 +89,17 @@ async def _gone(receive: Receive) -> None:
         pass
 
 
-def encode(batch: Iterable[Told] | None) -> bytes:
+def encode(batch: Iterable[ServerEvent] | None) -> bytes:
     """A batch as it is sent."""
     return KEEP_ALIVE if batch is None else b"".join(_encoded(told) for told in batch)
 
 
-def _encoded(told: Told) -> bytes:
+def _encoded(told: ServerEvent) -> bytes:
     id = b"" if told.id is None else b"id: %d\n" % told.id
     return b"event: %s\n%sdata: %s\n\n" % (told.event.encode(), id, msgspec.json.encode(told.data))
 
 
-def resumed_after(call: Call) -> Revision | None:
+def resumed_after(call: HttpCall) -> Revision | None:
     """The id behind which a caller wants to go on: the header's, for a browser that comes again, or the parameter's."""
     for name, told in (
         ("Last-Event-ID", call.request.headers.get("last-event-id")),

@@ -10,7 +10,7 @@ PASSED_ON = "rota-passed-on"
 """The header by which a node says that it passes a request on."""
 
 
-class Verb(StrEnum):
+class SteerVerb(StrEnum):
     """What a node can be asked, as its control socket has it."""
 
     SERVICES = "services"
@@ -24,5 +24,7 @@ class Verb(StrEnum):
 class Steer(Protocol):
     """Asks a node; Unavailable if it does not answer, Unknown if nobody knows what became of it."""
 
-    def __call__(self, node: NodeId, verb: Verb, /, *, was_passed_on: bool = False, **fields: Any) -> Awaitable[Any]:
+    def __call__(
+        self, node: NodeId, verb: SteerVerb, /, *, was_passed_on: bool = False, **fields: Any
+    ) -> Awaitable[Any]:
         """What the node says."""

@@ -12,7 +12,7 @@ import msgspec
 from rota.api.bodies import ClearBody, ResizeBody
 from rota.api.node_operations import list_nodes
 from rota.api.parameters import NodeName, ServiceName
-from rota.api.steer import Steer, Verb
+from rota.api.steer import Steer, SteerVerb
 from rota.api.verbs import verb
 from rota.decide.access import Access
 from rota.model.errors import NotFound, RotaError
@@ -98,20 +98,20 @@ async def list_services(store: Store, steer: Steer) -> ServiceList:
 @verb("GET", "/v1/nodes/{node}/services", Access.VIEW, rpc="Services.OfNode", answer=ServicesOfNode)
 async def node_services(steer: Steer, node: NodeName, *, was_passed_on: bool = False) -> list[Any]:
     """The services of one node."""
-    told: list[Any] = await steer(NodeId(node), Verb.SERVICES, was_passed_on=was_passed_on)
+    told: list[Any] = await steer(NodeId(node), SteerVerb.SERVICES, was_passed_on=was_passed_on)
     return told
 
 
 @verb("POST", "/v1/nodes/{node}/reload", Access.OPERATE, rpc="Services.Reload", answer=Reload, is_noted=True)
 async def reload_node(steer: Steer, node: NodeName, *, was_passed_on: bool = False) -> Any:
     """Have a node take in the code of its app as it is now; if that fails, the old code keeps running."""
-    return await steer(NodeId(node), Verb.RELOAD, was_passed_on=was_passed_on)
+    return await steer(NodeId(node), SteerVerb.RELOAD, was_passed_on=was_passed_on)
 
 
 @verb("POST", "/v1/nodes/{node}/rollback", Access.OPERATE, rpc="Services.Rollback", answer=Reload, is_noted=True)
 async def rollback_node(steer: Steer, node: NodeName, *, was_passed_on: bool = False) -> Any:
     """Have a node go back to the code before its last reload."""
-    return await steer(NodeId(node), Verb.ROLLBACK, was_passed_on=was_passed_on)
+    return await steer(NodeId(node), SteerVerb.ROLLBACK, was_passed_on=was_passed_on)
 
 
 @verb(
@@ -127,7 +127,7 @@ async def clear_service(
     steer: Steer, node: NodeName, service: ServiceName, groups: list[int] | None = None, *, was_passed_on: bool = False
 ) -> Any:
     """Drop the requests that wait for a service of a node, in these groups or in all."""
-    return await steer(NodeId(node), Verb.CLEAR, was_passed_on=was_passed_on, service=service, groups=groups)
+    return await steer(NodeId(node), SteerVerb.CLEAR, was_passed_on=was_passed_on, service=service, groups=groups)
 
 
 @verb(
@@ -150,14 +150,14 @@ async def resize_service(
 ) -> Any:
     """Give a group of a service of a node so many workers, until the next reload."""
     return await steer(
-        NodeId(node), Verb.RESIZE, was_passed_on=was_passed_on, service=service, group=group, count=count
+        NodeId(node), SteerVerb.RESIZE, was_passed_on=was_passed_on, service=service, group=group, count=count
     )
 
 
 async def _of_node(node: NodeId, steer: Steer) -> NodeServices | None:
     """One node in the list; None if it has no services, and the reason if it does not answer."""
     try:
-        return NodeServices(node=node, services=list(await steer(node, Verb.SERVICES)))
+        return NodeServices(node=node, services=list(await steer(node, SteerVerb.SERVICES)))
     except NotFound:
         return None
     except RotaError as error:

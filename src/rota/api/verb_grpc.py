@@ -17,10 +17,10 @@ from google.protobuf.message import Message
 
 from rota.api import transcode
 from rota.api.limits import PAGE
-from rota.api.methods import Call, Method, Stream
+from rota.api.methods import GrpcCall, Method, StreamingMethod
 from rota.api.refusals import LARGEST
 from rota.api.transcode import LEFT_OUT
-from rota.api.verbs import VERBS, Asked, Sort, Verb, Where, by_rpc
+from rota.api.verbs import VERBS, Sort, Verb, VerbField, Where, by_rpc
 from rota.api.watches import Watches
 from rota.model.errors import Invalid
 
@@ -34,19 +34,19 @@ _SHRINKING = frozenset({"list_resources"})
 """Lists whose page is asked for again with fewer entries if it would be too large."""
 
 
-def method(described: MethodDescriptor) -> Method | Stream:
+def method(described: MethodDescriptor) -> Method | StreamingMethod:
     """What answers a method."""
     verb = by_rpc()[described.full_name.removeprefix("rota.v1.")]
     if described.server_streaming:
-        return Stream(verb.name, _stream(verb, described))
+        return StreamingMethod(verb.name, _stream(verb, described))
     conflict = "ALREADY_EXISTS" if "already_exists" in verb.codes else "ABORTED"
     return Method(verb.name, _answer(verb, described), grpc.StatusCode[conflict])
 
 
-def _answer(verb: Verb, described: MethodDescriptor) -> Callable[[Call, Any], Any]:
+def _answer(verb: Verb, described: MethodDescriptor) -> Callable[[GrpcCall, Any], Any]:
     kind = described.output_type
 
-    async def answer(call: Call, request: Message) -> Message:
+    async def answer(call: GrpcCall, request: Message) -> Message:
         given = _given(verb, call, request, described.input_type)
         if verb.is_noted:
             call.note(verb.note(given))
@@ -62,10 +62,10 @@ def _answer(verb: Verb, described: MethodDescriptor) -> Callable[[Call, Any], An
 
 def _stream(
     verb: Verb, described: MethodDescriptor
-) -> Callable[[Call, Watches, Any], AsyncGenerator[list[Message], None]]:
+) -> Callable[[GrpcCall, Watches, Any], AsyncGenerator[list[Message], None]]:
     kind = described.output_type
 
-    async def answer(call: Call, watches: Watches, request: Message) -> AsyncGenerator[list[Message], None]:
+    async def answer(call: GrpcCall, watches: Watches, request: Message) -> AsyncGenerator[list[Message], None]:
         items = verb.begin(call, _given(verb, call, request, described.input_type))
         async with aclosing(watches.each(items)) as batches:
             async for batch in batches:
@@ -78,7 +78,7 @@ def _stream(
 # Requests
 
 
-def _given(verb: Verb, call: Call, request: Message, kind: Descriptor) -> dict[str, Any]:
+def _given(verb: Verb, call: GrpcCall, request: Message, kind: Descriptor) -> dict[str, Any]:
     """What the caller says, by the parameters of the operation; what is left out is left out here too."""
     given: dict[str, Any] = {}
     for field, read in _readers(verb.name, kind):
@@ -91,7 +91,7 @@ def _given(verb: Verb, call: Call, request: Message, kind: Descriptor) -> dict[s
 
 
 @cache
-def _readers(name: str, kind: Descriptor) -> tuple[tuple[Asked, Callable[[Message], Any]], ...]:
+def _readers(name: str, kind: Descriptor) -> tuple[tuple[VerbField, Callable[[Message], Any]], ...]:
     """What reads each parameter of a verb."""
     fields = VERBS[name].fields
     named = {each for field in fields if field.where is not Where.WHOLE for each in names_of(field)}
@@ -100,7 +100,7 @@ def _readers(name: str, kind: Descriptor) -> tuple[tuple[Asked, Callable[[Messag
     def whole(request: Message) -> dict[str, Any]:
         return transcode.fields_of(request, *named)
 
-    def reader(field: Asked) -> Callable[[Message], Any]:
+    def reader(field: VerbField) -> Callable[[Message], Any]:
         if field.name in by_hand:
             return by_hand[field.name]
         if field.where is Where.WHOLE:
@@ -111,7 +111,7 @@ def _readers(name: str, kind: Descriptor) -> tuple[tuple[Asked, Callable[[Messag
     return tuple((field, reader(field)) for field in fields)
 
 
-def _read(call: Call, field: Asked, found: Any) -> Any:
+def _read(call: GrpcCall, field: VerbField, found: Any) -> Any:
     """A value as the operation takes it."""
     if found is LEFT_OUT:
         return found
@@ -122,13 +122,13 @@ def _read(call: Call, field: Asked, found: Any) -> Any:
     return found
 
 
-def names_of(field: Asked) -> tuple[str, ...]:
+def names_of(field: VerbField) -> tuple[str, ...]:
     """The names that a message may have for a parameter."""
     header = field.parameter.header.lower().replace("-", "_") if field.parameter else ""
     return (field.name, field.key, header)
 
 
-def _empty(field: Asked, request: Message, kind: Descriptor) -> Any:
+def _empty(field: VerbField, request: Message, kind: Descriptor) -> Any:
     """What a parameter is that has no default, and was left out."""
     if field.sort is Sort.TIME:
         raise Invalid(f"{field.key} is missing; it must be a time")

@@ -15,15 +15,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from rota.api import calls, paging, sse
-from rota.api.calls import Call, Endpoint
+from rota.api.calls import Endpoint, HttpCall
 from rota.api.forwarded import address_of
-from rota.api.sse import EventStream, Told
-from rota.api.verbs import VERBS, Asked, Sort, Verb, Where
+from rota.api.sse import EventStream, ServerEvent
+from rota.api.verbs import VERBS, Sort, Verb, VerbField, Where
 from rota.kit import durations
 from rota.model.errors import Invalid
 
-Special: TypeAlias = Callable[[Call, Mapping[str, Any]], Awaitable[Response]]
-Reader: TypeAlias = Callable[[Call, Asked], Any]
+Special: TypeAlias = Callable[[HttpCall, Mapping[str, Any]], Awaitable[Response]]
+Reader: TypeAlias = Callable[[HttpCall, VerbField], Any]
 
 SHOWN = 80
 """Characters of a wrong value that its refusal shows."""
@@ -49,7 +49,7 @@ def endpoints() -> Iterator[Endpoint]:
 
 
 def _answer(verb: Verb) -> calls.Answer:
-    async def answer(call: Call) -> Response:
+    async def answer(call: HttpCall) -> Response:
         given = await _given(verb, call)
         if verb.is_noted:
             call.behind.note(by=call.caller.name, origin=f"http {address_of(call.request)}", what=verb.note(given))
@@ -69,7 +69,7 @@ def _answer(verb: Verb) -> calls.Answer:
 # Requests
 
 
-async def _given(verb: Verb, call: Call) -> dict[str, Any]:
+async def _given(verb: Verb, call: HttpCall) -> dict[str, Any]:
     """What the caller says, by the parameters of the operation; what is left out is left out here too."""
     given: dict[str, Any] = {}
     body = await _body(verb, call)
@@ -85,7 +85,7 @@ async def _given(verb: Verb, call: Call) -> dict[str, Any]:
 _LEFT_OUT = object()
 
 
-async def _body(verb: Verb, call: Call) -> dict[str, Any]:
+async def _body(verb: Verb, call: HttpCall) -> dict[str, Any]:
     if any(field.where is Where.WHOLE for field in verb.fields):
         return _named(verb, call, await calls.body(call.request))
     if verb.body is not None and not verb.body.__struct_config__.forbid_unknown_fields:
@@ -95,7 +95,7 @@ async def _body(verb: Verb, call: Call) -> dict[str, Any]:
     return await calls.fields(call, *(verb.body.__struct_fields__ if verb.body else ()))
 
 
-def _named(verb: Verb, call: Call, body: dict[str, Any]) -> dict[str, Any]:
+def _named(verb: Verb, call: HttpCall, body: dict[str, Any]) -> dict[str, Any]:
     """The body of a thing that the path names; it may say the name too, if it says the same."""
     asked = {field.key for field in verb.fields if field.where is Where.PATH}
     for key, name in call.path.items():
@@ -105,13 +105,13 @@ def _named(verb: Verb, call: Call, body: dict[str, Any]) -> dict[str, Any]:
     return body
 
 
-def _in_path(call: Call, field: Asked, _: Mapping[str, Any]) -> Any:
+def _in_path(call: HttpCall, field: VerbField, _: Mapping[str, Any]) -> Any:
     if field.parameter is not None and field.parameter.parts:
         return "/".join(call.path[part] for part in field.parameter.parts)
     return call.path[field.key]
 
 
-def _in_query(call: Call, field: Asked, _: Mapping[str, Any]) -> Any:
+def _in_query(call: HttpCall, field: VerbField, _: Mapping[str, Any]) -> Any:
     request, key = call.request, field.key
     if field.sort is Sort.AFTER:
         return sse.resumed_after(call)
@@ -133,7 +133,7 @@ _QUERY: Mapping[Sort, Callable[[Request, str], Any]] = {
 }
 
 
-def _in_body(verb: Verb, call: Call, field: Asked, body: Mapping[str, Any]) -> Any:
+def _in_body(verb: Verb, call: HttpCall, field: VerbField, body: Mapping[str, Any]) -> Any:
     key, told = field.key, body.get(field.key)
     if field.sort is Sort.TIME:
         return calls.moment(key, told)
@@ -166,11 +166,11 @@ _TYPES: Mapping[Sort, tuple[type, str]] = {
 }
 
 
-def _must_be(field: Asked) -> str:
+def _must_be(field: VerbField) -> str:
     return f"it must be {_TYPES[field.sort][1]}" if field.sort in _TYPES else "give it"
 
 
-def _refusal(verb: Verb, call: Call, key: str) -> str:
+def _refusal(verb: Verb, call: HttpCall, key: str) -> str:
     """The sentence that a body has for a field, if it has one."""
     said: str = getattr(verb.body, "refusals", {}).get(key, "")
     for part, value in call.path.items():
@@ -178,14 +178,14 @@ def _refusal(verb: Verb, call: Call, key: str) -> str:
     return said
 
 
-def _in_header(call: Call, field: Asked, _: Mapping[str, Any]) -> Any:
+def _in_header(call: HttpCall, field: VerbField, _: Mapping[str, Any]) -> Any:
     assert field.parameter is not None
     if field.sort is Sort.COUNT:
         return calls.version(call.request)
     return call.request.headers.get(field.parameter.header.lower(), _LEFT_OUT)
 
 
-_PLACES: Mapping[Where, Callable[[Call, Asked, Mapping[str, Any]], Any]] = {
+_PLACES: Mapping[Where, Callable[[HttpCall, VerbField, Mapping[str, Any]], Any]] = {
     Where.PATH: _in_path,
     Where.QUERY: _in_query,
     Where.WHOLE: lambda _, __, body: body,
@@ -215,7 +215,7 @@ def location(path: str, found: Any) -> str:
     return path
 
 
-def events(batches: AsyncGenerator[Any, None], call: Call, tell: Callable[[Any], Told]) -> EventStream:
+def events(batches: AsyncGenerator[Any, None], call: HttpCall, tell: Callable[[Any], ServerEvent]) -> EventStream:
     """An answer that goes on."""
     return EventStream(sse.told(call.watches.each(batches), tell))
 

@@ -108,7 +108,7 @@ class Where(Enum):
     HEADER = auto()
 
 
-class Asked(msgspec.Struct, frozen=True):
+class VerbField(msgspec.Struct, frozen=True):
     """A parameter that the caller fills in."""
 
     name: str
@@ -176,7 +176,7 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Is its answer told once, and never kept for a repeat?"""
 
     @cached_property
-    def fields(self) -> tuple[Asked, ...]:
+    def fields(self) -> tuple[VerbField, ...]:
         """What the caller says, in the order of the signature."""
         return tuple(_fields(self))
 
@@ -306,7 +306,7 @@ def adds_to(name: str) -> Callable[[F], F]:
 # Signatures
 
 
-def _fields(verb: Verb) -> Iterable[Asked]:
+def _fields(verb: Verb) -> Iterable[VerbField]:
     hints = get_type_hints(verb.function, include_extras=True)
     in_body = get_type_hints(verb.body) if verb.body else {}
     for name, each in inspect.signature(verb.function).parameters.items():
@@ -314,7 +314,7 @@ def _fields(verb: Verb) -> Iterable[Asked]:
         if told is None and name in OURS:
             continue
         key = (told.name if told else "") or name
-        yield Asked(
+        yield VerbField(
             name=name,
             key=key,
             sort=_sort(hints[name]),

@@ -9,8 +9,8 @@ from rota.api.audit import AuditLine
 from rota.cli import options, tables
 from rota.cli.fleet import ask
 from rota.cli.options import Duration, Shape
-from rota.cli.targets import Target
-from rota.cli.verbs import Listing
+from rota.cli.targets import FleetTarget
+from rota.cli.verbs import ListingGroup
 from rota.kit.clock import SYSTEM
 from rota.kit.plain import plain
 from rota.model.audit import Changed
@@ -19,7 +19,7 @@ from rota.model.errors import Invalid
 HEADINGS = "LINK", "TIME", "BY", "FROM", "WHAT", "OUTCOME"
 
 
-@click.group(cls=Listing)
+@click.group(cls=ListingGroup)
 def command() -> None:
     """Show who changed what, and check that the trail is whole.
 
@@ -37,7 +37,7 @@ def command() -> None:
 @click.option("--changes", is_flag=True, help="Also show the state before and after.")
 @options.fleet
 @options.output(Shape.LIST)
-def ls(since: timedelta | None, by: str, refused: bool, limit: int, changes: bool, fleet: Target) -> None:
+def ls(since: timedelta | None, by: str, refused: bool, limit: int, changes: bool, fleet: FleetTarget) -> None:
     """List the newest entries of the audit trail, the oldest of them first.
 
     Example: rota audit --refused --since 1h
@@ -57,7 +57,7 @@ def ls(since: timedelta | None, by: str, refused: bool, limit: int, changes: boo
 @click.option("--noted", default="", metavar="HASH", help="A head that you noted: it must still be in the chain.")
 @options.fleet
 @options.output(Shape.OBJECT)
-def verify(noted: str, fleet: Target) -> None:
+def verify(noted: str, fleet: FleetTarget) -> None:
     """Check that no entry of the trail was changed or removed; exit code 2 if one was.
 
     Exit code 1: the existing links are intact, but the noted hash may belong to a link that retention has deleted.

@@ -94,7 +94,7 @@ def _line(setting: settings.Setting) -> str:
     return f"{option.name} = {_toml(option, value)}"
 
 
-def _toml(option: settings.Option, value: Any) -> str:
+def _toml(option: settings.SettingOption, value: Any) -> str:
     if option.kind in (int, bool):
         return option.render(value)
     if isinstance(value, dict):

@@ -5,10 +5,10 @@ import msgspec
 
 from rota.cli import contexts, names, options, tables
 from rota.cli.options import Shape
-from rota.cli.verbs import Listing
+from rota.cli.verbs import ListingGroup
 
 
-@click.group(cls=Listing)
+@click.group(cls=ListingGroup)
 def command() -> None:
     """Show the fleets that rota login knows, and choose one.
 

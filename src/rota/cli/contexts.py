@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from rota.cli.targets import TOKEN, Server
+from rota.cli.targets import TOKEN, ServerTarget
 from rota.kit.files import write_secret
 from rota.model.config import is_loopback
 from rota.model.errors import Denied, Invalid, NotFound
@@ -101,7 +101,7 @@ def file(environ: Mapping[str, str]) -> Path | None:
     return path if path.is_absolute() else None
 
 
-def get(name: str, environ: Mapping[str, str] = os.environ) -> Server:
+def get(name: str, environ: Mapping[str, str] = os.environ) -> ServerTarget:
     """The server of a context; NotFound names those there are."""
     return server_of(known(read(environ), name))
 
@@ -114,13 +114,13 @@ def known(found: Contexts, name: str) -> Context:
     return found.contexts[name]
 
 
-def current(environ: Mapping[str, str] = os.environ) -> tuple[str, Server] | None:
+def current(environ: Mapping[str, str] = os.environ) -> tuple[str, ServerTarget] | None:
     """The context that commands use, by name; None if there is none."""
     found = read(environ)
     return (found.current, server_of(found.contexts[found.current])) if found.current in found.contexts else None
 
 
-def server(url: str, reference: str, environ: Mapping[str, str] = os.environ) -> Server:
+def server(url: str, reference: str, environ: Mapping[str, str] = os.environ) -> ServerTarget:
     """A server that was named; its token is where `reference` says, in ROTA_TOKEN, or in the context of that URL."""
     address = normal(url)
     ca = environ.get("ROTA_CA") or None
@@ -129,7 +129,7 @@ def server(url: str, reference: str, environ: Mapping[str, str] = os.environ) ->
         # A node has a reference there, other tools have the token itself.
         told = environ.get(TOKEN, "")
         is_reference = told.startswith(("file:", "env:"))
-        return Server(address, token(reference or (told if is_reference else f"env:{TOKEN}"), environ), ca)
+        return ServerTarget(address, token(reference or (told if is_reference else f"env:{TOKEN}"), environ), ca)
     for context in read(environ).contexts.values():
         if context.server == address:
             return server_of(context, ca)
@@ -179,7 +179,7 @@ def check_private(address: str, *, is_insecure: bool) -> None:
     )
 
 
-def server_of(context: Context, ca: str | None = None) -> Server:
+def server_of(context: Context, ca: str | None = None) -> ServerTarget:
     """The server of a context."""
     check_private(context.server, is_insecure=context.insecure)
-    return Server(context.server, context.token, ca or context.ca)
+    return ServerTarget(context.server, context.token, ca or context.ca)

@@ -10,9 +10,9 @@ import click
 from rota.api.event_operations import MAX_EVENTS, read_events
 from rota.api.watching import watch_events
 from rota.cli import names, options, tables
-from rota.cli.fleet import Fleet, on_fleet
+from rota.cli.fleet import FleetClient, on_fleet
 from rota.cli.options import Shape
-from rota.cli.targets import Target
+from rota.cli.targets import FleetTarget
 from rota.model.errors import Invalid
 from rota.model.event import KINDS, Event
 from rota.workloads.checks import did_you_mean
@@ -36,7 +36,7 @@ from rota.workloads.checks import did_you_mean
 )
 @options.output(Shape.LIST, lines_with="--follow", has_jsonl=True)
 def command(
-    fleet: Target,
+    fleet: FleetTarget,
     follow: bool,
     since: timedelta | None,
     kinds: tuple[str, ...],
@@ -65,7 +65,7 @@ def _kinds() -> str:
 
 
 async def _run(
-    fleet: Fleet,
+    fleet: FleetClient,
     is_followed: bool,
     since: timedelta | None,
     kinds: tuple[str, ...],

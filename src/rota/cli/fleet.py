@@ -16,8 +16,8 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 from rota.api.paging import LONGEST
 from rota.cli import tables
 from rota.cli.on_store import audited
-from rota.cli.progress import Progress
-from rota.cli.targets import Target
+from rota.cli.progress import ProgressLine
+from rota.cli.targets import FleetTarget
 from rota.store import Store, open_store
 from rota.store.logs.open import open_logs
 from rota.store.logs.port import Logs
@@ -26,7 +26,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Fleet(Protocol):
+class FleetClient(Protocol):
     """What can be asked of a fleet."""
 
     async def do(
@@ -77,7 +77,7 @@ class StoreFleet:
 
 
 @asynccontextmanager
-async def opened(target: Target, logs: str | None = None) -> AsyncIterator[Fleet]:
+async def opened(target: FleetTarget, logs: str | None = None) -> AsyncIterator[FleetClient]:
     """The fleet, to be asked inside. `logs`: where output is kept, if the store does not imply it."""
     if target.server is not None:
         from rota.cli.remote import DoorFleet  # noqa: PLC0415  # a tenth of a second that others need not wait
@@ -94,7 +94,7 @@ async def opened(target: Target, logs: str | None = None) -> AsyncIterator[Fleet
             await kept.close()
 
 
-async def every(fleet: Fleet, thing: str, operation: Callable[..., Awaitable[Any]], **asked: object) -> list[Any]:
+async def every(fleet: FleetClient, thing: str, operation: Callable[..., Awaitable[Any]], **asked: object) -> list[Any]:
     """All entries of a list, page by page; those that a newer Rota wrote are reported on stderr."""
     found: list[Any] = []
     token: str | None = None
@@ -108,18 +108,20 @@ async def every(fleet: Fleet, thing: str, operation: Callable[..., Awaitable[Any
             return found
 
 
-def on_fleet(target: Target, work: Callable[[Fleet], Awaitable[T]], doing: str = "", *, logs: str | None = None) -> T:
+def on_fleet(
+    target: FleetTarget, work: Callable[[FleetClient], Awaitable[T]], doing: str = "", *, logs: str | None = None
+) -> T:
     """What `work` returns. `doing`: what is shown meanwhile, like "suspending clicks"."""
 
     async def run() -> T:
-        async with opened(target, logs) as fleet, Progress(doing).turning() if doing else nullcontext():
+        async with opened(target, logs) as fleet, ProgressLine(doing).turning() if doing else nullcontext():
             return await work(fleet)
 
     return asyncio.run(run())
 
 
 def ask(
-    target: Target,
+    target: FleetTarget,
     operation: Callable[Concatenate[Store, P], Awaitable[T]],
     /,
     *args: P.args,
@@ -130,7 +132,7 @@ def ask(
 
 
 def ask_and_show(
-    target: Target,
+    target: FleetTarget,
     doing: str,
     operation: Callable[Concatenate[Store, P], Awaitable[T]],
     /,

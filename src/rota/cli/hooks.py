@@ -7,8 +7,8 @@ from rota.api.hooks import HookView
 from rota.cli import names, options, tables
 from rota.cli.fleet import ask
 from rota.cli.options import Shape
-from rota.cli.targets import Target
-from rota.cli.verbs import Listing
+from rota.cli.targets import FleetTarget
+from rota.cli.verbs import ListingGroup
 from rota.kit.clock import SYSTEM
 from rota.model.errors import Unavailable
 
@@ -16,7 +16,7 @@ HEADINGS = "HOOK", "ON", "EVENTS", "DOES", "WAITING", "DELIVERED", "FAILED", "LA
 name_argument = click.argument("name", metavar="NAME", shell_complete=names.hooks)
 
 
-@click.group(cls=Listing)
+@click.group(cls=ListingGroup)
 def command() -> None:
     """Say what the fleet does when something happens: call a URL, or run a command.
 
@@ -27,7 +27,7 @@ def command() -> None:
 @command.command()
 @options.fleet
 @options.output(Shape.LIST)
-def ls(fleet: Target) -> None:
+def ls(fleet: FleetTarget) -> None:
     """List the hooks and the results of their deliveries.
 
     Example: rota hooks --store sqlite:///rota.db
@@ -60,7 +60,7 @@ def add(
     timeout: str,
     retries: int,
     per_minute: int,
-    fleet: Target,
+    fleet: FleetTarget,
 ) -> None:
     """Call a URL, or run a command, for each event of some kinds.
 
@@ -85,7 +85,7 @@ def add(
 @name_argument
 @options.fleet
 @options.output(Shape.OBJECT)
-def rm(name: str, fleet: Target) -> None:
+def rm(name: str, fleet: FleetTarget) -> None:
     """Remove a hook; events that wait for it are dropped.
 
     Example: rota hooks rm pager
@@ -99,7 +99,7 @@ def rm(name: str, fleet: Target) -> None:
 @name_argument
 @options.fleet
 @options.output(Shape.OBJECT)
-def enable(name: str, fleet: Target) -> None:
+def enable(name: str, fleet: FleetTarget) -> None:
     """Enable a hook.
 
     Example: rota hooks enable pager
@@ -113,7 +113,7 @@ def enable(name: str, fleet: Target) -> None:
 @name_argument
 @options.fleet
 @options.output(Shape.OBJECT)
-def disable(name: str, fleet: Target) -> None:
+def disable(name: str, fleet: FleetTarget) -> None:
     """Disable a hook; it does not get events from while it is disabled.
 
     Example: rota hooks disable pager
@@ -127,7 +127,7 @@ def disable(name: str, fleet: Target) -> None:
 @name_argument
 @options.fleet
 @options.output(Shape.OBJECT)
-def test(name: str, fleet: Target) -> None:
+def test(name: str, fleet: FleetTarget) -> None:
     """Deliver a test event to a hook, and report the result; at least one node must be up.
 
     Example: rota hooks test pager

@@ -15,7 +15,7 @@ from rota.cli import flags, names, options, tables
 from rota.cli.fleet import ask, ask_and_show, every, on_fleet
 from rota.cli.options import Shape
 from rota.cli.runs import finished, run_line
-from rota.cli.targets import Target
+from rota.cli.targets import FleetTarget
 from rota.cli.verbs import Verbs
 from rota.cli.who import me
 from rota.model.errors import Invalid
@@ -37,7 +37,7 @@ def command() -> None:
 @options.fleet
 @options.output(Shape.LIST)
 @click.option("--prefix", metavar="TEXT", default="", help="Only those whose name starts with this.")
-def ls(prefix: str, fleet: Target) -> None:
+def ls(prefix: str, fleet: FleetTarget) -> None:
     """List the jobs with their next due time and the result of the last run.
 
     Example: rota jobs ls
@@ -51,7 +51,7 @@ def ls(prefix: str, fleet: Target) -> None:
 @job_argument
 @options.fleet
 @options.output(Shape.OBJECT)
-def get(job: str, fleet: Target) -> None:
+def get(job: str, fleet: FleetTarget) -> None:
     """Show one job with its state.
 
     Example: rota jobs get report -o json
@@ -68,7 +68,7 @@ def get(job: str, fleet: Target) -> None:
 )
 @options.fleet
 @options.output(Shape.OBJECT)
-def add(job: str, words: tuple[str, ...], version: int | None, fleet: Target, **given: Any) -> None:
+def add(job: str, words: tuple[str, ...], version: int | None, fleet: FleetTarget, **given: Any) -> None:
     """Add a job that runs a program, or change one that was added so.
 
     Write the program and its arguments after --.
@@ -84,7 +84,7 @@ def add(job: str, words: tuple[str, ...], version: int | None, fleet: Target, **
 @job_argument
 @options.fleet
 @options.output(Shape.OBJECT)
-def rm(job: str, fleet: Target) -> None:
+def rm(job: str, fleet: FleetTarget) -> None:
     """Delete an added job. Its running runs continue to their end, and the history stays.
 
     Example: rota jobs rm backup
@@ -98,7 +98,7 @@ def rm(job: str, fleet: Target) -> None:
 @job_argument
 @options.fleet
 @options.output(Shape.OBJECT)
-def enable(job: str, fleet: Target) -> None:
+def enable(job: str, fleet: FleetTarget) -> None:
     """Enable a job's schedule again, from now on."""
     _tell(ask(fleet, job_operations.enable_job, job, by=me()))
 
@@ -107,7 +107,7 @@ def enable(job: str, fleet: Target) -> None:
 @job_argument
 @options.fleet
 @options.output(Shape.OBJECT)
-def disable(job: str, fleet: Target) -> None:
+def disable(job: str, fleet: FleetTarget) -> None:
     """Disable a job's schedule; it can still be started by hand."""
     _tell(ask(fleet, job_operations.disable_job, job, by=me()))
 
@@ -119,7 +119,7 @@ def disable(job: str, fleet: Target) -> None:
 @click.option("--timeout", type=options.Duration(), default="1m", show_default=True, help="How long to wait.")
 @options.fleet
 @options.output(Shape.OBJECT)
-def run(job: str, payload: str | None, no_wait: bool, timeout: timedelta, fleet: Target) -> None:
+def run(job: str, payload: str | None, no_wait: bool, timeout: timedelta, fleet: FleetTarget) -> None:
     """Start a run of a job now, and wait for its end.
 
     The exit code is 1 if the run failed, and 6 if it did not end in time; the run then continues.
@@ -140,7 +140,7 @@ def run(job: str, payload: str | None, no_wait: bool, timeout: timedelta, fleet:
 @click.option("--after", metavar="TIME", help="From when on, like 2026-03-29T00:00Z.  [default: now]")
 @options.fleet
 @options.output(Shape.LIST)
-def preview(job: str, count: int, after: str | None, fleet: Target) -> None:
+def preview(job: str, count: int, after: str | None, fleet: FleetTarget) -> None:
     """Show when a job is due next; times where clocks change are marked.
 
     Example: rota jobs preview report --count 20
@@ -158,7 +158,7 @@ def preview(job: str, count: int, after: str | None, fleet: Target) -> None:
 @click.option("--force", is_flag=True, help="Also due times that may have run and whose records were deleted.")
 @options.fleet
 @options.output(Shape.LIST)
-def backfill(job: str, first: str, last: str, is_preview: bool, force: bool, fleet: Target) -> None:
+def backfill(job: str, first: str, last: str, is_preview: bool, force: bool, fleet: FleetTarget) -> None:
     """Make the runs of due times between two moments that had none.
 
     Example: rota jobs backfill report 2026-11-01T00:00Z 2026-11-08T00:00Z

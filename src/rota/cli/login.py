@@ -11,7 +11,7 @@ import click
 from rota.cli import contexts, options, tables
 from rota.cli.contexts import Context, Contexts
 from rota.cli.options import Shape
-from rota.cli.targets import Server
+from rota.cli.targets import ServerTarget
 from rota.model.errors import Invalid
 
 
@@ -38,7 +38,7 @@ def command(url: str, name: str | None, token: str | None, ca: Path | None, inse
     address = contexts.normal(url)
     contexts.check_private(address, is_insecure=insecure)
     called = contexts.check_name(name or urlsplit(address).hostname or "fleet")
-    server = Server(address, _token(token), str(ca.absolute()) if ca else None)
+    server = ServerTarget(address, _token(token), str(ca.absolute()) if ca else None)
     who, access = asyncio.run(_who(server))
     with contexts.changing():
         made = {**contexts.read().contexts, called: Context(server.url, server.token, server.ca, insecure)}
@@ -51,7 +51,7 @@ def command(url: str, name: str | None, token: str | None, ca: Path | None, inse
     )
 
 
-async def _who(server: Server) -> tuple[str, str]:
+async def _who(server: ServerTarget) -> tuple[str, str]:
     from rota.cli.remote import DoorFleet  # noqa: PLC0415
 
     async with DoorFleet(server) as fleet:

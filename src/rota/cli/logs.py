@@ -13,11 +13,11 @@ import click
 import msgspec
 
 from rota.api.printing import TAIL, PrintedLine, PrintedPage, by_time, follow_printed, read_printed
-from rota.api.steer import Verb
+from rota.api.steer import SteerVerb
 from rota.cli import local, names, options, runs, tables
-from rota.cli.fleet import Fleet, on_fleet
+from rota.cli.fleet import FleetClient, on_fleet
 from rota.cli.options import Shape
-from rota.cli.targets import Target
+from rota.cli.targets import FleetTarget
 from rota.model.errors import Invalid, Unavailable
 from rota.model.ids import NodeId
 from rota.node import control_socket
@@ -56,7 +56,7 @@ def command(
     attempt: int | None,
     raw: bool,
     place: str | None,
-    fleet: Target,
+    fleet: FleetTarget,
 ) -> None:
     """Print what a resource, a service, a stream or a run has printed.
 
@@ -79,7 +79,7 @@ def command(
         raise click.UsageError("--attempt, --raw and --logs are for runs; leave them out")
     asked: dict[str, Any] = {"nodes": nodes, "tail": tail}
 
-    async def show(open: Fleet) -> None:
+    async def show(open: FleetClient) -> None:
         if follow:
             await _follow(open, kind, id, asked)
         else:
@@ -88,7 +88,7 @@ def command(
     on_fleet(fleet, show)
 
 
-async def _show(open: Fleet, kind: str, id: str, asked: dict[str, Any]) -> None:
+async def _show(open: FleetClient, kind: str, id: str, asked: dict[str, Any]) -> None:
     """What there is, of all nodes by time."""
     lines: list[PrintedLine] = []
     page = await open.do(read_printed, ask_here, kind, id, **asked)
@@ -109,7 +109,7 @@ async def _show(open: Fleet, kind: str, id: str, asked: dict[str, Any]) -> None:
         tables.say(f"{kind}/{id} has printed nothing yet, or not for a week", err=True)
 
 
-async def _follow(open: Fleet, kind: str, id: str, asked: dict[str, Any]) -> None:
+async def _follow(open: FleetClient, kind: str, id: str, asked: dict[str, Any]) -> None:
     """What there is, and what comes."""
     is_first, unreached = True, dict[NodeId, str]()
     async with aclosing(open.each(follow_printed, ask_here, kind, id, **asked)) as pages:
@@ -139,14 +139,14 @@ def _tell_unreached(unreached: dict[NodeId, str]) -> None:
         tables.say(f"rota: no lines of node {node}: {why}", err=True)
 
 
-async def ask_here(node: NodeId, verb: Verb, /, *, was_passed_on: bool = False, **fields: Any) -> Any:
+async def ask_here(node: NodeId, verb: SteerVerb, /, *, was_passed_on: bool = False, **fields: Any) -> Any:
     """What a node of this machine says, asked at its control socket."""
     there = dict(await local.nodes((), ()))
     if node not in there:
         raise Unavailable(f"node {node} is not one of this folder; use a node's address with --server URL")
     try:
         return await control_socket.call(there[node], verb, PATIENCE, **fields)
-    except control_socket.Refused as error:
+    except control_socket.ControlError as error:
         if error.exit_code == Invalid.exit_code:
             raise Invalid(str(error)) from None
         raise

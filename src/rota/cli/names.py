@@ -16,7 +16,7 @@ import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
-    from rota.cli.fleet import Fleet
+    from rota.cli.fleet import FleetClient
 
 LIMIT = 1.0
 """Seconds that looking for names may take."""
@@ -62,7 +62,7 @@ def found_in_time(find: Find, given: Given, incomplete: str) -> Iterable[str]:
         limit.cancel()
 
 
-def _of_fleet(find: Callable[["Fleet", str], Awaitable[Iterable[str]]]) -> Find:
+def _of_fleet(find: Callable[["FleetClient", str], Awaitable[Iterable[str]]]) -> Find:
     """Names that are asked of the fleet which the command line would use."""
 
     async def found(given: Given, incomplete: str) -> Iterable[str]:
@@ -75,32 +75,32 @@ def _of_fleet(find: Callable[["Fleet", str], Awaitable[Iterable[str]]]) -> Find:
     return found
 
 
-async def _jobs(fleet: "Fleet", incomplete: str) -> Iterable[str]:
+async def _jobs(fleet: "FleetClient", incomplete: str) -> Iterable[str]:
     from rota.api.job_operations import list_jobs  # noqa: PLC0415
 
     return [job.name for job in (await fleet.do(list_jobs, prefix=incomplete, limit=MOST)).jobs]
 
 
-async def _nodes(fleet: "Fleet", incomplete: str) -> Iterable[str]:
+async def _nodes(fleet: "FleetClient", incomplete: str) -> Iterable[str]:
     from rota.api.node_operations import list_nodes  # noqa: PLC0415
 
     return [node.id for node in (await fleet.do(list_nodes)).nodes]
 
 
-async def _kinds(fleet: "Fleet", incomplete: str) -> Iterable[str]:
+async def _kinds(fleet: "FleetClient", incomplete: str) -> Iterable[str]:
     from rota.api.node_operations import list_nodes  # noqa: PLC0415
 
     return [kind for node in (await fleet.do(list_nodes)).nodes for kind in node.kinds]
 
 
-async def _runs(fleet: "Fleet", incomplete: str) -> Iterable[str]:
+async def _runs(fleet: "FleetClient", incomplete: str) -> Iterable[str]:
     from rota.api.run_operations import list_runs  # noqa: PLC0415
 
     job, slash, _ = incomplete.partition("/")
     return [run.id for run in (await fleet.do(list_runs, job=job if slash else None, limit=MOST)).runs]
 
 
-async def _resources(fleet: "Fleet", incomplete: str) -> Iterable[str]:
+async def _resources(fleet: "FleetClient", incomplete: str) -> Iterable[str]:
     from rota.api.resource_operations import list_resources  # noqa: PLC0415
     from rota.model.stream import KIND as STREAM  # noqa: PLC0415
 
@@ -109,19 +109,19 @@ async def _resources(fleet: "Fleet", incomplete: str) -> Iterable[str]:
     return [view.name for view in page.resources if not view.name.startswith(STREAM)]  # those are the streams' own
 
 
-async def _streams(fleet: "Fleet", incomplete: str) -> Iterable[str]:
+async def _streams(fleet: "FleetClient", incomplete: str) -> Iterable[str]:
     from rota.api.stream_operations import list_streams  # noqa: PLC0415
 
     return [view.name for view in (await fleet.do(list_streams, prefix=incomplete, limit=MOST)).streams]
 
 
-async def _hooks(fleet: "Fleet", incomplete: str) -> Iterable[str]:
+async def _hooks(fleet: "FleetClient", incomplete: str) -> Iterable[str]:
     from rota.api.hooks import list_hooks  # noqa: PLC0415
 
     return [hook.name for hook in await fleet.do(list_hooks)]
 
 
-async def _tokens(fleet: "Fleet", incomplete: str) -> Iterable[str]:
+async def _tokens(fleet: "FleetClient", incomplete: str) -> Iterable[str]:
     from rota.api.tokens import list_tokens  # noqa: PLC0415
     from rota.kit.clock import SYSTEM  # noqa: PLC0415
 
@@ -146,13 +146,13 @@ async def _things(given: Given, incomplete: str) -> Iterable[str]:
     """What `rota why` explains: resources, nodes, and the words that names follow."""
     from rota.cli.why import NAMED  # noqa: PLC0415
 
-    async def both(fleet: "Fleet", incomplete: str) -> Iterable[str]:
+    async def both(fleet: "FleetClient", incomplete: str) -> Iterable[str]:
         return [*await _nodes(fleet, incomplete), *await _resources(fleet, incomplete)]
 
     return [*NAMED, *await _of_fleet(both)(given, incomplete)]
 
 
-async def _printing(fleet: "Fleet", incomplete: str) -> Iterable[str]:
+async def _printing(fleet: "FleetClient", incomplete: str) -> Iterable[str]:
     """What `rota logs` shows; services are known to nodes alone, so there is only the word."""
     streams = [f"stream/{name}" for name in await _streams(fleet, incomplete.partition("/")[2])]
     return ["service/", "worker/", *streams, *await _resources(fleet, incomplete), *await _runs(fleet, incomplete)]

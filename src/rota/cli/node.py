@@ -64,7 +64,7 @@ def command(app: str | None, label: tuple[str, ...], config: Path | None, **flag
     Example: rota node --store sqlite:///rota.db --id a app.py
     """
     from rota.api import telemetry  # noqa: PLC0415
-    from rota.compose import Settings, run_node  # noqa: PLC0415  # not needed for --help
+    from rota.compose import NodeSettings, run_node  # noqa: PLC0415  # not needed for --help
     from rota.node import manager  # noqa: PLC0415
     from rota.node.reach import reachable  # noqa: PLC0415
 
@@ -75,7 +75,7 @@ def command(app: str | None, label: tuple[str, ...], config: Path | None, **flag
     node = settings.resolve(NodeConfig, given)
     sockets = _sockets_of_the_one_who_started_us()
     is_default = {node.origins["http"], node.origins["grpc"]} == {settings.DEFAULT}
-    made = Settings(
+    made = NodeSettings(
         changed=lambda: settings.changed(replace(made, node=node.config).sections, given),
         node=node.config if sockets is not None else reachable(node.config, is_default=is_default),
         runtime=settings.resolve(RuntimeConfig, given).config,

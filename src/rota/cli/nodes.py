@@ -13,11 +13,11 @@ from rota.api import limits, node_operations, resource_operations
 from rota.api.labels import label_node
 from rota.api.node_schema import NodeView
 from rota.cli import names, options, tables
-from rota.cli.fleet import Fleet, ask, on_fleet
+from rota.cli.fleet import FleetClient, ask, on_fleet
 from rota.cli.options import Shape
-from rota.cli.progress import Progress
-from rota.cli.targets import Target
-from rota.cli.verbs import Listing
+from rota.cli.progress import ProgressLine
+from rota.cli.targets import FleetTarget
+from rota.cli.verbs import ListingGroup
 from rota.kit import durations
 from rota.kit.clock import SYSTEM
 from rota.model.errors import RotaError
@@ -43,7 +43,7 @@ HEADINGS = (
 )
 
 
-@click.group(cls=Listing)
+@click.group(cls=ListingGroup)
 def command() -> None:
     """Show the nodes, and say which of them get new tasks.
 
@@ -54,7 +54,7 @@ def command() -> None:
 @command.command()
 @options.fleet
 @options.output(Shape.LIST)
-def ls(fleet: Target) -> None:
+def ls(fleet: FleetTarget) -> None:
     """List the nodes: their capacity, what is used of it, their load, and which are cordoned.
 
     STANDING is the verdict of the other nodes: online, suspect or offline. LOAD is from 0, idle, to 100, busy.
@@ -68,7 +68,7 @@ def ls(fleet: Target) -> None:
 @command.command()
 @options.fleet
 @options.output(Shape.OBJECT)
-def idlest(fleet: Target) -> None:
+def idlest(fleet: FleetTarget) -> None:
     """Show the node with the lowest load, of those that may get work and are reached.
 
     Example: rota nodes idlest
@@ -83,7 +83,7 @@ def idlest(fleet: Target) -> None:
 @click.option("--why", metavar="TEXT", default="", help="The reason, shown to others.")
 @options.fleet
 @options.output(Shape.OBJECT)
-def cordon(node: str, why: str, fleet: Target) -> None:
+def cordon(node: str, why: str, fleet: FleetTarget) -> None:
     """Place no new tasks on a node; it keeps those it has.
 
     Example: rota nodes cordon n1 --why 'disk is full'
@@ -97,7 +97,7 @@ def cordon(node: str, why: str, fleet: Target) -> None:
 @click.argument("node", metavar="NODE", shell_complete=names.nodes)
 @options.fleet
 @options.output(Shape.OBJECT)
-def uncordon(node: str, fleet: Target) -> None:
+def uncordon(node: str, fleet: FleetTarget) -> None:
     """Allow new tasks on a node again.
 
     Example: rota nodes uncordon n1
@@ -114,7 +114,7 @@ def uncordon(node: str, fleet: Target) -> None:
 @click.option("--no-wait", is_flag=True, help="Do not wait until the last task has gone.")
 @options.fleet
 @options.output(Shape.OBJECT)
-def drain(node: str, deadline: timedelta | None, why: str, no_wait: bool, fleet: Target) -> None:
+def drain(node: str, deadline: timedelta | None, why: str, no_wait: bool, fleet: FleetTarget) -> None:
     """Move all tasks of a node to other nodes, and place no new ones on it.
 
     Each task is started on another node first, and stops on this one when it runs there; exclusive tasks stop first.
@@ -125,7 +125,7 @@ def drain(node: str, deadline: timedelta | None, why: str, no_wait: bool, fleet:
     on_fleet(fleet, lambda open: _drain(open, node, deadline, why, no_wait))
 
 
-async def _drain(fleet: Fleet, node: str, deadline: timedelta | None, why: str, no_wait: bool) -> None:
+async def _drain(fleet: FleetClient, node: str, deadline: timedelta | None, why: str, no_wait: bool) -> None:
     # Without a deadline of ours there may be one of an earlier drain.
     before = _Before() if no_wait else await _Before.of(fleet, node)
     begun = await fleet.do(node_operations.drain_node, node, why=why, deadline=deadline)
@@ -133,7 +133,7 @@ async def _drain(fleet: Fleet, node: str, deadline: timedelta | None, why: str, 
         tables.answer(begun)
         tables.say(f"node {node} is drained; it had {begun.tasks} tasks")
         return
-    progress = Progress(f"draining {node}", begun.tasks)
+    progress = ProgressLine(f"draining {node}", begun.tasks)
     async with progress.turning() if progress.is_live else nullcontext():
         await _until_it_is_empty(fleet, node, begun, before, progress)
     tables.answer(begun)
@@ -147,12 +147,12 @@ class _Before(msgspec.Struct, frozen=True):
     assigned: Mapping[str, int] = msgspec.field(default_factory=dict)
 
     @classmethod
-    async def of(cls, fleet: Fleet, node: str) -> "_Before":
+    async def of(cls, fleet: FleetClient, node: str) -> "_Before":
         tasks = frozenset(await fleet.do(node_operations.list_tasks, node))
         wanted = {_resource(task) for task in tasks}
         return cls(tasks, {name: each.assigned for name, each in (await _statuses(fleet)).items() if name in wanted})
 
-    async def missed(self, fleet: Fleet, there: Collection[str]) -> set[str]:
+    async def missed(self, fleet: FleetClient, there: Collection[str]) -> set[str]:
         """Tasks that were stopped: they are not there any more, and nobody else runs them."""
         gone = self.tasks - set(there)
         now = await _statuses(fleet) if gone else {}
@@ -164,7 +164,9 @@ class _Before(msgspec.Struct, frozen=True):
         }
 
 
-async def _until_it_is_empty(fleet: Fleet, node: str, begun: Drain, before: _Before, progress: Progress) -> None:
+async def _until_it_is_empty(
+    fleet: FleetClient, node: str, begun: Drain, before: _Before, progress: ProgressLine
+) -> None:
     """Return when the last task has gone; RotaError if the deadline came first, or somebody undrained it."""
     shown, stuck, looks = (-1, ""), "", 0
     while True:
@@ -197,7 +199,7 @@ def _resource(task: str) -> str:
     return task.rpartition("#")[0]
 
 
-async def _statuses(fleet: Fleet) -> dict[str, ResourceStatus]:
+async def _statuses(fleet: FleetClient) -> dict[str, ResourceStatus]:
     """How each resource is covered."""
     found: dict[str, ResourceStatus] = {}
     token: str | None = None
@@ -209,7 +211,7 @@ async def _statuses(fleet: Fleet) -> dict[str, ResourceStatus]:
             return found
 
 
-async def _stuck(fleet: Fleet, node: str) -> str:
+async def _stuck(fleet: FleetClient, node: str) -> str:
     """Why tasks cannot leave a node, with how many, as the end of a sentence."""
     counts: Counter[str] = Counter()
     begins = f"{node} is drained, and no other node takes it: "
@@ -223,7 +225,7 @@ async def _stuck(fleet: Fleet, node: str) -> str:
 @click.argument("node", metavar="NODE", shell_complete=names.nodes)
 @options.fleet
 @options.output(Shape.OBJECT)
-def undrain(node: str, fleet: Target) -> None:
+def undrain(node: str, fleet: FleetTarget) -> None:
     """End a node's drain: it keeps its remaining tasks and gets new ones.
 
     Example: rota nodes undrain n1
@@ -239,7 +241,7 @@ def undrain(node: str, fleet: Target) -> None:
 @click.option("--reset", is_flag=True, help="Back to the number in its settings.")
 @options.fleet
 @options.output(Shape.OBJECT)
-def slots(node: str, count: int | None, reset: bool, fleet: Target) -> None:
+def slots(node: str, count: int | None, reset: bool, fleet: FleetTarget) -> None:
     """Set a node's number of slots, in place of its settings.
 
     If that is less than its tasks take, the newest ones and those of low priority move away, some at a time.
@@ -259,7 +261,7 @@ def slots(node: str, count: int | None, reset: bool, fleet: Target) -> None:
 @click.option("--reset", is_flag=True, help="First undo all labels that were set: back to the settings.")
 @options.fleet
 @options.output(Shape.OBJECT)
-def label(node: str, changes: tuple[str, ...], reset: bool, fleet: Target) -> None:
+def label(node: str, changes: tuple[str, ...], reset: bool, fleet: FleetTarget) -> None:
     """Set a node's labels, or remove some with a trailing minus; this overrides its settings.
 
     New work is placed by these labels at once; tasks that the node already has stay. They survive restarts of the node.

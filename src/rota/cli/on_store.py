@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import click
 
-from rota.cli.progress import Progress
+from rota.cli.progress import ProgressLine
 from rota.cli.who import me
 from rota.kit.clock import SYSTEM
 from rota.model import codec, keys
@@ -28,7 +28,7 @@ def on_store(url: str, work: Callable[[Store], Awaitable[T]], doing: str = "") -
         async with open_store(url, create=False) as store:
             if not doing:
                 return await work(audited(store))
-            async with Progress(doing).turning():
+            async with ProgressLine(doing).turning():
                 return await work(audited(store))
 
     return asyncio.run(run())

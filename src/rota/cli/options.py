@@ -162,7 +162,7 @@ class Shape(StrEnum):
     LINES = "one object per line"
 
 
-class Output(click.Option):
+class OutputOption(click.Option):
     """`-o`: what a command prints. It is not given to the command: `tables` knows it."""
 
     def __init__(self, *args: Any, shape: Shape, lines_with: str = "", **given: Any) -> None:
@@ -180,7 +180,7 @@ def output(shape: Shape, *, lines_with: str = "", has_jsonl: bool = False) -> Ca
     return click.option(
         "-o",
         "--output",
-        cls=Output,
+        cls=OutputOption,
         shape=shape,
         lines_with=lines_with,
         type=click.Choice(["table", "json", *(["jsonl"] if has_jsonl else [])]),

@@ -12,7 +12,7 @@ import threading
 from typing import TextIO
 
 from rota.cli import colours
-from rota.kit.loglines import JsonLines, Lines
+from rota.kit.loglines import JsonFormatter, TextFormatter
 
 LINES = 10_000
 """Lines that may wait to be written."""
@@ -65,5 +65,5 @@ class Patient(logging.Handler):
 def to_stderr(level: str, format: str = "text") -> None:
     """Send the log to stderr, as `text` or `json`."""
     handler = Patient(sys.stderr)
-    handler.setFormatter(JsonLines() if format == "json" else Lines(has_colour=colours.wanted(sys.stderr)))
+    handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter(has_colour=colours.wanted(sys.stderr)))
     logging.basicConfig(level=level.upper(), handlers=[handler])

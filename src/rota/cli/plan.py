@@ -6,7 +6,7 @@ from rota.api import planning
 from rota.cli import names, options, tables
 from rota.cli.fleet import ask
 from rota.cli.options import Shape
-from rota.cli.targets import Target
+from rota.cli.targets import FleetTarget
 from rota.control.preview import PlannedMove, Preview
 
 SHOWN = 20
@@ -38,7 +38,7 @@ SHOWN = 20
 )
 @options.fleet
 @options.output(Shape.OBJECT)
-def command(rebalance: bool, without: tuple[str, ...], add: int, like: str, fleet: Target) -> None:
+def command(rebalance: bool, without: tuple[str, ...], add: int, like: str, fleet: FleetTarget) -> None:
     """Show what the leader would change now, without changing anything.
 
     Tasks are moved and started until there is nothing left to do. The exit code is 0 if nothing would change, and 1 if

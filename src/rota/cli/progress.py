@@ -51,7 +51,7 @@ def drawn(what: str, done: int, total: int | None, age: float, note: str, width:
     return f"{what} [{bar}{'-' * (room - full)}]{text.removeprefix(what)}"
 
 
-class Progress:
+class ProgressLine:
     """One wait; a context manager, after which nothing of it is left on a terminal."""
 
     def __init__(

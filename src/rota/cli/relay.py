@@ -13,10 +13,10 @@ import click
 from rota.api import relays
 from rota.api.relays import RelayList, RelayView
 from rota.cli import names, options, tables
-from rota.cli.fleet import Fleet, opened
+from rota.cli.fleet import FleetClient, opened
 from rota.cli.options import Shape
-from rota.cli.progress import Progress
-from rota.cli.targets import Target
+from rota.cli.progress import ProgressLine
+from rota.cli.targets import FleetTarget
 from rota.cli.verbs import Verbs
 from rota.kit import durations
 from rota.model.relay import SinkStatus
@@ -50,7 +50,7 @@ def command() -> None:
 )
 @options.fleet
 @options.output(Shape.OBJECT, lines_with="--loop")
-def stat(node: str | None, loop: int | None, fleet: Target) -> None:
+def stat(node: str | None, loop: int | None, fleet: FleetTarget) -> None:
     """Show the relays and their sinks: what was confirmed, what waits, and what is spooled.
 
     Figures are those since each relay's process began.
@@ -81,7 +81,7 @@ def stat(node: str | None, loop: int | None, fleet: Target) -> None:
 )
 @options.fleet
 @options.output(Shape.OBJECT)
-def drain(node: str | None, timeout: timedelta, fleet: Target) -> None:
+def drain(node: str | None, timeout: timedelta, fleet: FleetTarget) -> None:
     """Wait until the relays have published everything: no message waits, and every spool is empty.
 
     Work goes on: messages that are emitted meanwhile are waited for too. The exit code is 1 if messages are left.
@@ -91,14 +91,14 @@ def drain(node: str | None, timeout: timedelta, fleet: Target) -> None:
     sys.exit(asyncio.run(_drain(fleet, node, timeout)))
 
 
-async def _drain(target: Target, node: str | None, timeout: timedelta) -> int:
+async def _drain(target: FleetTarget, node: str | None, timeout: timedelta) -> int:
     """The exit code."""
     said, seen = "", None
     try:
         async with (
             opened(target) as fleet,
             asyncio.timeout(timeout.total_seconds()),
-            Progress("draining relays").turning() as progress,
+            ProgressLine("draining relays").turning() as progress,
             aclosing(_until_idle(fleet, node)) as looks,
         ):
             async for seen in looks:
@@ -116,7 +116,7 @@ async def _drain(target: Target, node: str | None, timeout: timedelta) -> int:
     return 0
 
 
-async def _until_idle(fleet: Fleet, node: str | None) -> AsyncGenerator[RelayList, None]:
+async def _until_idle(fleet: FleetClient, node: str | None) -> AsyncGenerator[RelayList, None]:
     """How relays are, look by look, until they have had nothing left for a while: what a look sees may be old."""
     idle_since: float | None = None
     while True:

@@ -28,7 +28,7 @@ from rota.api.resource_schema import ResourceView
 from rota.api.verbs import OURS, VERBS, Where
 from rota.api.watching import Happened, ResourceChange, What
 from rota.api.why_schema import Why
-from rota.cli.targets import Server
+from rota.cli.targets import ServerTarget
 from rota.kit import durations
 from rota.kit.clock import SYSTEM
 from rota.kit.record import replace
@@ -115,7 +115,7 @@ _HEADERS = {"version": "if-match", "key": "idempotency-key"}
 class DoorFleet:
     """A fleet by the doors of one of its nodes."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ServerTarget) -> None:
         self._server = server
         self._up = AsyncExitStack()
 
@@ -437,7 +437,7 @@ def _text(value: object) -> str:
             return str(value)
 
 
-def _refusal(answer: httpx2.Response, server: Server) -> RotaError:
+def _refusal(answer: httpx2.Response, server: ServerTarget) -> RotaError:
     """The error that the server answered with."""
     try:
         said = msgspec.json.decode(answer.content, type=dict[str, Any])
@@ -451,7 +451,7 @@ def _why(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _context(server: Server) -> ssl.SSLContext | bool:
+def _context(server: ServerTarget) -> ssl.SSLContext | bool:
     if not server.url.startswith("https:"):
         return False
     try:

@@ -17,9 +17,9 @@ from rota.api.resource_schema import CHANGEABLE, ResourceView
 from rota.api.syncing import sync_source
 from rota.api.watching import ResourceChange, watch_resources
 from rota.cli import names, options, tables
-from rota.cli.fleet import Fleet, ask, every, on_fleet
+from rota.cli.fleet import FleetClient, ask, every, on_fleet
 from rota.cli.options import Shape
-from rota.cli.targets import Target
+from rota.cli.targets import FleetTarget
 from rota.cli.verbs import Verbs
 from rota.decide.declared import ORIGIN as DECLARED
 from rota.decide.listing import ORIGIN as LISTED
@@ -124,7 +124,9 @@ def command() -> None:
 )
 @options.fleet
 @options.output(Shape.OBJECT)
-def add(kind: str, id: str, no_wait: bool, timeout: timedelta, key: str | None, fleet: Target, **given: Any) -> None:
+def add(
+    kind: str, id: str, no_wait: bool, timeout: timedelta, key: str | None, fleet: FleetTarget, **given: Any
+) -> None:
     """Add a resource, and print which nodes hold it.
 
     The exit code is 6 if it was added but not placed in time, and 5 if the name is taken.
@@ -155,7 +157,7 @@ def add(kind: str, id: str, no_wait: bool, timeout: timedelta, key: str | None, 
 @version_option
 @options.fleet
 @options.output(Shape.OBJECT)
-def update(kind: str, id: str, unset: tuple[str, ...], version: int | None, fleet: Target, **given: Any) -> None:
+def update(kind: str, id: str, unset: tuple[str, ...], version: int | None, fleet: FleetTarget, **given: Any) -> None:
     """Change fields of a resource; a new spec or new labels replace the old ones.
 
     Example: rota resources update room 21452505 --priority 5 --unset pin
@@ -173,7 +175,7 @@ def update(kind: str, id: str, unset: tuple[str, ...], version: int | None, flee
 @version_option
 @options.fleet
 @options.output(Shape.OBJECT)
-def rm(kind: str, id: str, version: int | None, fleet: Target) -> None:
+def rm(kind: str, id: str, version: int | None, fleet: FleetTarget) -> None:
     """Delete a resource; the leader stops its tasks.
 
     Example: rota resources rm room 21452505
@@ -187,7 +189,7 @@ def rm(kind: str, id: str, version: int | None, fleet: Target) -> None:
 @named(some_argument)
 @options.fleet
 @options.output(Shape.OBJECT)
-def get(kind: str, id: str, fleet: Target) -> None:
+def get(kind: str, id: str, fleet: FleetTarget) -> None:
     """Show one resource and how it is covered.
 
     Example: rota resources get room 21452505 -o json
@@ -204,7 +206,7 @@ def get(kind: str, id: str, fleet: Target) -> None:
 @click.option("-w", "--watch", is_flag=True, help="Then print each change, a line each, until interrupted.")
 @options.fleet
 @options.output(Shape.LIST, lines_with="--watch")
-def ls(kind: str | None, prefix: str, pending: bool, watch: bool, fleet: Target) -> None:
+def ls(kind: str | None, prefix: str, pending: bool, watch: bool, fleet: FleetTarget) -> None:
     """List the resources, in the order of kind and id.
 
     Example: rota resources ls --pending
@@ -229,7 +231,7 @@ def ls(kind: str | None, prefix: str, pending: bool, watch: bool, fleet: Target)
 )
 @options.fleet
 @options.output(Shape.OBJECT)
-def sync(kind: str, force: bool, no_wait: bool, timeout: timedelta | None, fleet: Target) -> None:
+def sync(kind: str, force: bool, no_wait: bool, timeout: timedelta | None, fleet: FleetTarget) -> None:
     """Query the source of a kind now, and report the result.
 
     The exit code is 2 if the kind has no source, 1 if the source returned no valid list or the list is held, and 6 if
@@ -255,13 +257,13 @@ def sync(kind: str, force: bool, no_wait: bool, timeout: timedelta | None, fleet
     tables.say(f"{kind}: {listing.count} listed; {counts}{f'; {listing.why}' if listing.why else ''}")
 
 
-async def _all(fleet: Fleet, kind: str | None, prefix: str, pending: bool) -> tuple[list[ResourceView], datetime]:
+async def _all(fleet: FleetClient, kind: str | None, prefix: str, pending: bool) -> tuple[list[ResourceView], datetime]:
     """All pages, and the store's clock; what a newer Rota wrote is reported on stderr."""
     asked = {"kind": kind, "prefix": prefix, "pending": pending}
     return await every(fleet, "resource", resource_operations.list_resources, **asked), await fleet.now()
 
 
-async def _watch(fleet: Fleet, kind: str | None, prefix: str) -> None:
+async def _watch(fleet: FleetClient, kind: str | None, prefix: str) -> None:
     """Print what there is, and then each change."""
     async with aclosing(fleet.each(watch_resources, kind=kind, prefix=prefix)) as batches:
         async for batch in batches:

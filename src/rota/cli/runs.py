@@ -11,9 +11,9 @@ import click
 from rota.api import job_why, run_operations, run_output
 from rota.api.job_schema import RunPage, RunView
 from rota.cli import names, options, tables
-from rota.cli.fleet import Fleet, StoreFleet, ask, on_fleet
+from rota.cli.fleet import FleetClient, StoreFleet, ask, on_fleet
 from rota.cli.options import Shape
-from rota.cli.targets import Target
+from rota.cli.targets import FleetTarget
 from rota.cli.verbs import Verbs
 from rota.cli.who import me
 from rota.kit import durations
@@ -51,7 +51,7 @@ def ls(
     since: timedelta | datetime | None,
     limit: int,
     after: str | None,
-    fleet: Target,
+    fleet: FleetTarget,
 ) -> None:
     """List runs: unfinished runs first, then the newest.
 
@@ -61,7 +61,7 @@ def ls(
     Example: rota runs ls --job report --state failed --since 2h
     """
 
-    async def listed(open: Fleet) -> RunPage:
+    async def listed(open: FleetClient) -> RunPage:
         start = await options.start(open.now, since)
         look = partial(open.do, run_operations.list_runs, job=job, states=states, node=node, since=start)
         return await open.do(job_why.explained, await _list(look, limit, after))
@@ -91,13 +91,13 @@ async def _list(look: Callable[..., Awaitable[RunPage]], limit: int, token: str 
 @run_argument
 @options.fleet
 @options.output(Shape.OBJECT)
-def get(run: str, fleet: Target) -> None:
+def get(run: str, fleet: FleetTarget) -> None:
     """Show one run, with its attempts.
 
     Example: rota runs get report/20261116T030000.000Z
     """
 
-    async def shown(open: Fleet) -> RunView:
+    async def shown(open: FleetClient) -> RunView:
         return await open.do(job_why.explained_run, await open.do(run_operations.get_run, run))
 
     view = on_fleet(fleet, shown)
@@ -111,14 +111,14 @@ def get(run: str, fleet: Target) -> None:
 @click.option("--timeout", type=options.Duration(), default="1m", show_default=True, help="How long to wait.")
 @options.fleet
 @options.output(Shape.OBJECT)
-def restart(run: str, no_wait: bool, timeout: timedelta, fleet: Target) -> None:
+def restart(run: str, no_wait: bool, timeout: timedelta, fleet: FleetTarget) -> None:
     """Repeat a finished run, as a new run.
 
     The exit code is 1 if the new run failed, and 6 if it did not end in time; it then continues.
     """
     wait = None if no_wait else timeout
 
-    async def again(open: Fleet) -> RunView:
+    async def again(open: FleetClient) -> RunView:
         view = await open.do(run_operations.restart_run, run, by=me())
         return await open.do(run_operations.await_run, view.id, wait) if wait else view
 
@@ -135,7 +135,7 @@ def restart(run: str, no_wait: bool, timeout: timedelta, fleet: Target) -> None:
 @click.option("--timeout", type=options.Duration(), default="30s", show_default=True, help="How long to wait.")
 @options.fleet
 @options.output(Shape.OBJECT)
-def interrupt(run: str, why: str, no_wait: bool, timeout: timedelta, fleet: Target) -> None:
+def interrupt(run: str, why: str, no_wait: bool, timeout: timedelta, fleet: FleetTarget) -> None:
     """Stop a run with all its processes, and wait until they have ended.
 
     The exit code is 6 if it did not end in time.
@@ -153,7 +153,7 @@ def interrupt(run: str, why: str, no_wait: bool, timeout: timedelta, fleet: Targ
 @logs_option
 @options.fleet
 @options.output(Shape.OBJECT)
-def rm(run: str, place: str | None, fleet: Target) -> None:
+def rm(run: str, place: str | None, fleet: FleetTarget) -> None:
     """Delete a finished run, with its output."""
     on_fleet(fleet, lambda open: open.do(run_operations.delete_run, open.logs, run), logs=place)
     tables.answer(tables.deleted(run))
@@ -175,7 +175,7 @@ def logs(
     attempt: int | None,
     raw: bool,
     place: str | None,
-    fleet: Target,
+    fleet: FleetTarget,
 ) -> None:
     """Print a run's output.
 
@@ -194,7 +194,7 @@ def print_log(
     attempt: int | None,
     raw: bool,
     place: str | None,
-    fleet: Target,
+    fleet: FleetTarget,
 ) -> None:
     """Print what a run has put out, or the newest run of the job `last`."""
     if (run is None) == (last is None):
@@ -202,7 +202,7 @@ def print_log(
 
     out = _Output(raw or not sys.stdout.isatty())
 
-    async def show(open: Fleet) -> None:
+    async def show(open: FleetClient) -> None:
         await _show_log(open, out, run or await _newest(open, last or ""), follow, attempt)
 
     try:
@@ -211,7 +211,7 @@ def print_log(
         out.end()
 
 
-async def _newest(fleet: Fleet, job: str) -> str:
+async def _newest(fleet: FleetClient, job: str) -> str:
     """The run of a job that was due last; NotFound if it never ran."""
     page = await fleet.do(run_operations.list_runs, job=job, limit=1)
     if not page.runs:
@@ -219,7 +219,7 @@ async def _newest(fleet: Fleet, job: str) -> str:
     return page.runs[0].id
 
 
-async def _show_log(open: Fleet, out: "_Output", run: str, follow: bool, attempt: int | None) -> None:
+async def _show_log(open: FleetClient, out: "_Output", run: str, follow: bool, attempt: int | None) -> None:
     # The last of what a run put out is kept a moment after the run is over.
     if not follow and not (await open.do(run_operations.get_run, run)).is_over:
         offset = 0
@@ -242,7 +242,7 @@ async def _show_log(open: Fleet, out: "_Output", run: str, follow: bool, attempt
         _say_if_elsewhere(open, end)
 
 
-def _say_if_elsewhere(open: Fleet, end: int) -> None:
+def _say_if_elsewhere(open: FleetClient, end: int) -> None:
     """Nothing was found here: say where it may be, if nodes keep output for themselves."""
     if end == 0 and isinstance(open, StoreFleet) and not open.logs.is_shared:
         tables.say(

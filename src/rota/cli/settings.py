@@ -67,7 +67,7 @@ DEFAULT = "default"
 NOT_GIVEN = "not given"
 
 
-class Option(msgspec.Struct, frozen=True):
+class SettingOption(msgspec.Struct, frozen=True):
     """One field of a section, as a flag, as a variable and as a key of a file."""
 
     section: type[Section]
@@ -150,7 +150,7 @@ class Option(msgspec.Struct, frozen=True):
 class Setting(msgspec.Struct, frozen=True):
     """One value, and where it came from."""
 
-    option: Option
+    option: SettingOption
     value: Any
     origin: str
     """`flag --http`, `env ROTA_HTTP`, `rota.toml:12`, `default` or `not given`."""
@@ -282,34 +282,34 @@ def _listed(file: "_File", name: str, read: Callable[[dict[str, object]], N]) ->
     return tuple(found.values())
 
 
-def declared(section: type[Section]) -> tuple[Option, ...]:
+def declared(section: type[Section]) -> tuple[SettingOption, ...]:
     """The options of a section, in the order they are written."""
     return _all_declared()[section]
 
 
 @cache
-def _all_declared() -> dict[type[Section], tuple[Option, ...]]:
+def _all_declared() -> dict[type[Section], tuple[SettingOption, ...]]:
     source = ast.parse(inspect.getsource(sections))
     return {section: _declared(section, _docs(section, source)) for section in SECTIONS}
 
 
-def _declared(section: type[Section], docs: Mapping[str, str]) -> tuple[Option, ...]:
+def _declared(section: type[Section], docs: Mapping[str, str]) -> tuple[SettingOption, ...]:
     hints = get_type_hints(section, include_extras=True)
     found = []
     for each in fields(section):  # type: ignore[arg-type]  # every section is a dataclass
         kind, word, is_optional = _taken_apart(each.name, hints[each.name])
         default = each.default_factory() if each.default_factory is not MISSING else each.default
         own = each.metadata.get("flag", "")
-        option = Option(section, each.name, kind, word, is_optional, default, "", docs[each.name], own)
+        option = SettingOption(section, each.name, kind, word, is_optional, default, "", docs[each.name], own)
         shown = each.metadata.get("default") or ("" if default is MISSING else option.render(default))
         found.append(replace(option, shown=shown))
     return tuple(found)
 
 
-class _Written(ParamType[Any]):
+class _SettingType(ParamType[Any]):
     """A text that an option can read."""
 
-    def __init__(self, option: Option) -> None:
+    def __init__(self, option: SettingOption) -> None:
         self.name, self._option = option.word.lower(), option
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -320,7 +320,7 @@ class _Written(ParamType[Any]):
         return value  # as it was written: read, "off" would look like not given
 
 
-def _flag(option: Option) -> Callable[[F], F]:
+def _flag(option: SettingOption) -> Callable[[F], F]:
     """The click option of an option. Whether it was given must show, so click is told of no default."""
     kind: ParamType[Any]
     notes = [f"env: {option.variable}", *([f"default: {option.shown}"] if option.shown else [])]
@@ -332,7 +332,7 @@ def _flag(option: Option) -> Callable[[F], F]:
     elif option.kind is Path:
         kind = click.Path(path_type=Path, file_okay=False)
     else:
-        kind = _Written(option)
+        kind = _SettingType(option)
     metavar = None if option.choices else option.word
     return click.option(option.flag, option.parameter, type=kind, metavar=metavar, help=told)
 
@@ -413,7 +413,7 @@ def _check(file: _File) -> None:
             _taken(file, keys[key], value)
 
 
-def _taken(file: _File, option: Option, value: object) -> Any:
+def _taken(file: _File, option: SettingOption, value: object) -> Any:
     """A value of a file; Invalid names key, value and file."""
     try:
         return option.take(value)
@@ -427,7 +427,7 @@ def _suggestion(word: str, known: Collection[str]) -> str:
     return f'; did you mean "{close[0]}"?' if close else f"; known are {', '.join(sorted(known))}"
 
 
-def _find(option: Option, flags: Mapping[str, Any], environ: Mapping[str, str], files: list[_File]) -> Setting:
+def _find(option: SettingOption, flags: Mapping[str, Any], environ: Mapping[str, str], files: list[_File]) -> Setting:
     """The strongest word on one option."""
     if (given := flags.get(option.parameter)) is not None:
         return Setting(option, option.read(given) if isinstance(given, str) else given, f"flag {option.flag}")

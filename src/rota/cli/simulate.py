@@ -10,7 +10,7 @@ import click
 
 from rota.cli import options, tables, tryout
 from rota.cli.options import Shape
-from rota.cli.progress import Progress
+from rota.cli.progress import ProgressLine
 from rota.sim import election as election_scenario
 from rota.sim import fleet as fleet_scenario
 from rota.sim import jobs as jobs_scenario
@@ -20,7 +20,7 @@ from rota.sim import relay as relay_scenario
 from rota.sim import resources as resources_scenario
 from rota.sim import services as services_scenario
 from rota.sim import streams as streams_scenario
-from rota.sim.run import Verdict, run_seed, run_seeds
+from rota.sim.run import SeedVerdict, run_seed, run_seeds
 
 
 class _Scenarios(click.Group):
@@ -128,21 +128,21 @@ _add(
 def _run(scenario: str, seeds: int, first: int, seed: int | None, jobs: int | None, broken: str | None) -> None:
     started = perf_counter()
     if seed is None:
-        verdicts: Iterable[Verdict] = run_seeds(range(first, first + seeds), scenario, broken, processes=jobs)
+        verdicts: Iterable[SeedVerdict] = run_seeds(range(first, first + seeds), scenario, broken, processes=jobs)
     else:
         verdicts = [run_seed(seed, scenario, broken)]
         tables.say("\n".join(verdicts[0].story))
-    with Progress(f"simulating {scenario}", 1 if seed is not None else seeds) as progress:
+    with ProgressLine(f"simulating {scenario}", 1 if seed is not None else seeds) as progress:
         failed = _sum_up(scenario, verdicts, broken, started, progress, has_story=seed is not None)
     click.get_current_context().exit(1 if failed else 0)
 
 
 def _sum_up(
     scenario: str,
-    verdicts: Iterable[Verdict],
+    verdicts: Iterable[SeedVerdict],
     broken: str | None,
     started: float,
-    progress: Progress,
+    progress: ProgressLine,
     *,
     has_story: bool,
 ) -> int:
@@ -150,7 +150,7 @@ def _sum_up(
     seeds = 0
     story: Sequence[str] = ()
     counts: Counter[str] = Counter()
-    failed: list[Verdict] = []
+    failed: list[SeedVerdict] = []
     for verdict in verdicts:
         seeds += 1
         counts.update(verdict.counts)

@@ -10,7 +10,7 @@ from rota.api.fleet_status import fleet_status
 from rota.cli import options, tables
 from rota.cli.fleet import ask
 from rota.cli.options import Shape
-from rota.cli.targets import Target
+from rota.cli.targets import FleetTarget
 from rota.kit import durations
 from rota.model.node import NodeStatus
 from rota.model.relay import RelayStatus
@@ -24,7 +24,7 @@ HEADINGS = ("NODE", "ROLE", "HOST", "PID", "UP", "APP", "WORKERS", "TASKS", "HTT
 @click.command()
 @options.fleet
 @options.output(Shape.OBJECT)
-def command(fleet: Target) -> None:
+def command(fleet: FleetTarget) -> None:
     """Show who leads, which nodes there are and what they run.
 
     APP is the app, its version if its module has a `__version__`, the generation of its code, counted from each start

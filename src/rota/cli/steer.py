@@ -21,8 +21,8 @@ import click
 import msgspec
 
 from rota.cli import local, names, options, tables, targets
-from rota.cli.progress import Progress
-from rota.cli.targets import NOWHERE, Server
+from rota.cli.progress import ProgressLine
+from rota.cli.targets import NOWHERE, ServerTarget
 from rota.model.errors import Invalid, NotFound, RotaError, Unavailable
 from rota.node import control_socket
 
@@ -39,7 +39,7 @@ class Meant(msgspec.Struct, frozen=True):
     names: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
     is_all: bool = False
-    server: Server | None = None
+    server: ServerTarget | None = None
     """The doors to ask at; None: this machine."""
 
 
@@ -97,7 +97,7 @@ def found(given: Mapping[str, Any]) -> Meant:
     return Meant(folders, names, nodes, is_all, server)
 
 
-def _server(named: dict[str, Any], is_local: object, is_named: object, *, is_all: bool) -> Server | None:
+def _server(named: dict[str, Any], is_local: object, is_named: object, *, is_all: bool) -> ServerTarget | None:
     """The doors that are meant; None for this machine."""
     if is_local:
         if any(named.values()) or is_named:
@@ -234,7 +234,7 @@ def ask(
     async def each(done: list[object]) -> None:
         async with reached(meant, changes=changes) as nodes:
             for count, name in enumerate(nodes.names):
-                progress = Progress(f"{doing} {name}", len(nodes.names))
+                progress = ProgressLine(f"{doing} {name}", len(nodes.names))
                 progress.at(count)
                 async with progress.turning() if doing else nullcontext():
                     with _placed(nodes.names, count):

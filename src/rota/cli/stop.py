@@ -8,7 +8,7 @@ import click
 
 from rota.cli import local, options, tables
 from rota.cli.options import Shape
-from rota.cli.progress import Progress
+from rota.cli.progress import ProgressLine
 from rota.kit import durations
 from rota.model.errors import Unavailable
 from rota.node import control_socket
@@ -46,7 +46,7 @@ async def _stop(
     try:
         async with asyncio.timeout(timeout.total_seconds()):
             for count, (name, place) in enumerate(meant):
-                progress = Progress(f"stopping {name}", len(meant))
+                progress = ProgressLine(f"stopping {name}", len(meant))
                 progress.at(count)
                 async with progress.turning():
                     await _until_it_has_ended(place)

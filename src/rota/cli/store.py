@@ -142,7 +142,7 @@ def load(url: str, file: str | None, force: bool) -> None:
     )
 
 
-async def _load(url: str, whole: dumpfile.Dump, *, force: bool) -> backup.Loaded:
+async def _load(url: str, whole: dumpfile.Dump, *, force: bool) -> backup.LoadResult:
     async with open_store(url) as store:
         told = f"revision {whole.header.revision} of {whole.header.at:%Y-%m-%d %H:%M:%S}"
         return await backup.load(store, whole, SYSTEM, force=force, note=note(told))

@@ -13,12 +13,12 @@ import click
 from rota.api import stream_operations as operations
 from rota.api.stream_schema import GroupView, StreamDetail, StreamTaskView, StreamVersion, StreamView, lags
 from rota.cli import names, options, tables
-from rota.cli.fleet import Fleet, ask, ask_and_show, every, on_fleet
+from rota.cli.fleet import FleetClient, ask, ask_and_show, every, on_fleet
 from rota.cli.on_store import on_store
 from rota.cli.options import Shape
-from rota.cli.progress import Progress
+from rota.cli.progress import ProgressLine
 from rota.cli.rows import CsvPaper, JsonPaper
-from rota.cli.targets import Target
+from rota.cli.targets import FleetTarget
 from rota.cli.verbs import Verbs
 from rota.cli.who import me
 from rota.committers.open import open_output
@@ -50,7 +50,7 @@ def command() -> None:
 @click.option("--all", "with_past", is_flag=True, help="Also backfills that are completed.")
 @options.fleet
 @options.output(Shape.LIST)
-def ls(prefix: str, with_past: bool, fleet: Target) -> None:
+def ls(prefix: str, with_past: bool, fleet: FleetTarget) -> None:
     """List the streams with their states and lags.
 
     Example: rota streams ls
@@ -64,7 +64,7 @@ def ls(prefix: str, with_past: bool, fleet: Target) -> None:
 @stream_argument
 @options.fleet
 @options.output(Shape.OBJECT)
-def status(stream: str, fleet: Target) -> None:
+def status(stream: str, fleet: FleetTarget) -> None:
     """Show one stream with its groups, its tasks and its last errors.
 
     The exit code is 1 if it is unhealthy.
@@ -81,7 +81,7 @@ def status(stream: str, fleet: Target) -> None:
 @click.argument("stream", metavar="[STREAM]", required=False, shell_complete=names.streams)
 @options.fleet
 @options.output(Shape.LIST)
-def lag(stream: str | None, fleet: Target) -> None:
+def lag(stream: str | None, fleet: FleetTarget) -> None:
     """Show how many records of each partition are in the source and not in the output.
 
     Example: rota streams lag clicks
@@ -99,7 +99,7 @@ def lag(stream: str | None, fleet: Target) -> None:
 @stream_argument
 @options.fleet
 @options.output(Shape.LIST)
-def history(stream: str, fleet: Target) -> None:
+def history(stream: str, fleet: FleetTarget) -> None:
     """List a stream's declarations and what changed in each; the newest last.
 
     Example: rota streams history clicks
@@ -117,7 +117,7 @@ def history(stream: str, fleet: Target) -> None:
 @timeout_option
 @options.fleet
 @options.output(Shape.LIST)
-def suspend(stream: str | None, is_for_all: bool, no_wait: bool, timeout: timedelta, fleet: Target) -> None:
+def suspend(stream: str | None, is_for_all: bool, no_wait: bool, timeout: timedelta, fleet: FleetTarget) -> None:
     """Stop reading: groups publish what they have read, and no new ones start.
 
     The exit code is 6 if not everything was published in time; publishing then goes on.
@@ -141,7 +141,7 @@ def suspend(stream: str | None, is_for_all: bool, no_wait: bool, timeout: timede
 @timeout_option
 @options.fleet
 @options.output(Shape.LIST)
-def resume(stream: str | None, is_for_all: bool, no_wait: bool, timeout: timedelta, fleet: Target) -> None:
+def resume(stream: str | None, is_for_all: bool, no_wait: bool, timeout: timedelta, fleet: FleetTarget) -> None:
     """Continue a suspended or terminated stream where it stopped; --all skips terminated streams.
 
     Example: rota streams resume clicks
@@ -167,7 +167,7 @@ def resume(stream: str | None, is_for_all: bool, no_wait: bool, timeout: timedel
 @options.fleet
 @options.output(Shape.LIST)
 def terminate(
-    stream: str | None, is_for_all: bool, yes: bool, no_wait: bool, timeout: timedelta, fleet: Target
+    stream: str | None, is_for_all: bool, yes: bool, no_wait: bool, timeout: timedelta, fleet: FleetTarget
 ) -> None:
     """End a stream for good, although an app declares it: it publishes what it has read, and starts nothing new.
 
@@ -193,7 +193,7 @@ def terminate(
 @click.option("--as-declared", is_flag=True, help="As many as the app declares.")
 @options.fleet
 @options.output(Shape.OBJECT)
-def scale(stream: str, tasks: int | None, as_declared: bool, fleet: Target) -> None:
+def scale(stream: str, tasks: int | None, as_declared: bool, fleet: FleetTarget) -> None:
     """Set the number of task groups; only groups whose partitions change end.
 
     Example: rota streams scale clicks 4
@@ -212,7 +212,7 @@ def scale(stream: str, tasks: int | None, as_declared: bool, fleet: Target) -> N
 @timeout_option
 @options.fleet
 @options.output(Shape.OBJECT)
-def handoff(stream: str, groups: tuple[int, ...], no_wait: bool, timeout: timedelta, fleet: Target) -> None:
+def handoff(stream: str, groups: tuple[int, ...], no_wait: bool, timeout: timedelta, fleet: FleetTarget) -> None:
     """End task groups and publish what they have read now, all unless some are named; new groups continue from there.
 
     Example: rota streams handoff clicks 0
@@ -239,7 +239,7 @@ def reset(
     yes: bool,
     no_wait: bool,
     timeout: timedelta,
-    fleet: Target,
+    fleet: FleetTarget,
 ) -> None:
     """Set the offsets of all partitions.
 
@@ -278,7 +278,7 @@ def reset_offsets(
     yes: bool,
     no_wait: bool,
     timeout: timedelta,
-    fleet: Target,
+    fleet: FleetTarget,
 ) -> None:
     """Set the offsets of some partitions: a number, earliest, latest or a time. The others stay.
 
@@ -357,7 +357,7 @@ def verify(
 
     async def prove(open: Store) -> Verified:
         spec = await operations.stream_spec(open, stream)
-        with Progress(f"verifying {stream}") as progress:
+        with ProgressLine(f"verifying {stream}") as progress:
             return await prove_stream(
                 open, spec, extent, lambda partition, at, end: progress.at(at, end, f"partition {partition}")
             )
@@ -395,19 +395,19 @@ def _fields(text: str) -> tuple[str, str]:
     return partition, offset
 
 
-async def _all(fleet: Fleet, prefix: str = "", *, with_past: bool = False) -> list[StreamView]:
+async def _all(fleet: FleetClient, prefix: str = "", *, with_past: bool = False) -> list[StreamView]:
     """Every stream; backfills that are completed only `with_past`."""
     return await every(fleet, "stream", operations.list_streams, prefix=prefix, with_past=with_past)
 
 
-async def _chosen(fleet: Fleet, stream: str | None, is_for_all: bool) -> list[StreamView]:
+async def _chosen(fleet: FleetClient, stream: str | None, is_for_all: bool) -> list[StreamView]:
     """The stream that was named, or all."""
     if (stream is None) != is_for_all:
         raise click.UsageError("name a stream, or say --all")
     return await _one_or_all(fleet, stream)
 
 
-async def _one_or_all(fleet: Fleet, stream: str | None) -> list[StreamView]:
+async def _one_or_all(fleet: FleetClient, stream: str | None) -> list[StreamView]:
     return await _all(fleet) if stream is None else [await fleet.do(operations.get_stream, stream)]
 
 

@@ -31,7 +31,7 @@ NOWHERE = (
 
 
 @dataclass(frozen=True)
-class Server:
+class ServerTarget:
     """The doors of a node."""
 
     url: str
@@ -40,14 +40,14 @@ class Server:
     """A file with the certificates of those who may vouch for the server; None: those that the system knows."""
 
 
-class Target(msgspec.Struct, frozen=True):
+class FleetTarget(msgspec.Struct, frozen=True):
     """A fleet, as a command reaches it: by its store or by a server, never both."""
 
     origin: str
     """Who named it, like `flag --store`, `env ROTA_STORE`, `rota.toml:3`, `.rota/up` or `context prod`."""
 
     store: str | None = None
-    server: Server | None = None
+    server: ServerTarget | None = None
 
     @property
     def is_implied(self) -> bool:
@@ -59,7 +59,7 @@ class Target(msgspec.Struct, frozen=True):
         return self.server.url if self.server else without_passwords(self.store or "")
 
 
-def find(given: Mapping[str, Any], environ: Mapping[str, str] = os.environ, folder: Path | None = None) -> Target:
+def find(given: Mapping[str, Any], environ: Mapping[str, str] = os.environ, folder: Path | None = None) -> FleetTarget:
     """The fleet that is meant; Invalid if none is named, or two at once. `given`: the flags by name."""
     return (
         _named(given, environ, "flag", {name: f"--{name}" for name in ("store", "server", "token", "context")})
@@ -73,10 +73,10 @@ def find(given: Mapping[str, Any], environ: Mapping[str, str] = os.environ, fold
 
 def store(given: str | None, environ: Mapping[str, str] = os.environ, folder: Path | None = None) -> str:
     """The store of the fleet that is meant, for what can only be done there."""
-    return store_of(Target(origin="flag --store", store=given) if given else find({}, environ, folder))
+    return store_of(FleetTarget(origin="flag --store", store=given) if given else find({}, environ, folder))
 
 
-def store_of(found: Target) -> str:
+def store_of(found: FleetTarget) -> str:
     """The store of a fleet, for what can only be done there; Invalid if only a server is known."""
     if found.store is None:
         raise Invalid(
@@ -94,14 +94,14 @@ def leave(folder: Path, store: str) -> None:
         raise Denied(f"{folder / NAME}: {error.strerror}; make the folder writable") from error
 
 
-def left_by_up(folder: Path) -> Target | None:
+def left_by_up(folder: Path) -> FleetTarget | None:
     """The fleet that `rota up` runs or ran in a folder; None if it never did."""
     up = folder / UP
     try:
         content = (up / NAME).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         if (up / "rota.db").exists():  # an older Rota wrote no file
-            return Target(origin=str(UP), store=f"sqlite:///{up / 'rota.db'}")
+            return FleetTarget(origin=str(UP), store=f"sqlite:///{up / 'rota.db'}")
         return None
     except OSError as error:
         raise Denied(f"{up / NAME}: {error.strerror}; make it readable, or use --store URL") from error
@@ -109,12 +109,12 @@ def left_by_up(folder: Path) -> Target | None:
         store = str(msgspec.json.decode(content, type=dict[str, Any])["store"])
     except (msgspec.DecodeError, UnicodeDecodeError, KeyError):
         raise Invalid(f"{up / NAME} does not name a store; use --store URL, or remove the file") from None
-    return Target(origin=str(UP), store=store)
+    return FleetTarget(origin=str(UP), store=store)
 
 
 def _named(
     given: Mapping[str, Any], environ: Mapping[str, str], origin: str, names: Mapping[str, str]
-) -> Target | None:
+) -> FleetTarget | None:
     """What flags or variables name; Invalid if that is two fleets."""
     there = [name for name in ("store", "server", "context") if given.get(_key(names[name]))]
     if len(there) > 1:
@@ -130,33 +130,33 @@ def _named(
     if name == "store":
         if token and origin == "flag":
             raise Invalid("--token is for --server, and --store asks for none; leave one out")
-        return Target(origin=told, store=value)
+        return FleetTarget(origin=told, store=value)
     from rota.cli import contexts  # noqa: PLC0415  # most commands need none
 
     if name == "context":
-        return Target(origin=told, server=contexts.get(value, environ))
+        return FleetTarget(origin=told, server=contexts.get(value, environ))
     reference = str(token) if token and origin == "flag" else ""
-    return Target(origin=told, server=contexts.server(value, reference, environ))
+    return FleetTarget(origin=told, server=contexts.server(value, reference, environ))
 
 
 def _key(name: str) -> str:
     return name.removeprefix("--")
 
 
-def _in_settings(environ: Mapping[str, str], folder: Path | None) -> Target | None:
+def _in_settings(environ: Mapping[str, str], folder: Path | None) -> FleetTarget | None:
     from rota.cli import settings  # noqa: PLC0415  # it needs the types of `options`
     from rota.model.config import NodeConfig  # noqa: PLC0415
 
     found = settings.look_up(NodeConfig, {}, environ=environ, folder=folder)["store"]
-    return Target(origin=found.origin, store=found.value) if found.value else None
+    return FleetTarget(origin=found.origin, store=found.value) if found.value else None
 
 
-def _logged_in(environ: Mapping[str, str]) -> Target | None:
+def _logged_in(environ: Mapping[str, str]) -> FleetTarget | None:
     from rota.cli import contexts  # noqa: PLC0415
 
     current = contexts.current(environ)
-    return None if current is None else Target(origin=f"context {current[0]}", server=current[1])
+    return None if current is None else FleetTarget(origin=f"context {current[0]}", server=current[1])
 
 
-def _nowhere() -> Target:
+def _nowhere() -> FleetTarget:
     raise Invalid(NOWHERE)

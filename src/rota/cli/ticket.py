@@ -12,7 +12,7 @@ import click
 from rota.cli import options, settings, tables
 from rota.cli.on_store import audited
 from rota.cli.options import Duration, Shape
-from rota.cli.verbs import Listing
+from rota.cli.verbs import ListingGroup
 from rota.cli.who import me
 from rota.model import keys
 from rota.model import url as urls
@@ -29,7 +29,7 @@ HEADINGS = "TICKET", "NODE", "MADE", "BY", "EXPIRES", "STATE"
 T = TypeVar("T")
 
 
-@click.group(cls=Listing)
+@click.group(cls=ListingGroup)
 def command() -> None:
     """Make, list and revoke tickets, with which new machines join.
 

@@ -15,7 +15,7 @@ import msgspec
 from rota.cli import options, tables
 from rota.cli.on_store import on_store
 from rota.cli.options import Duration, Shape
-from rota.cli.verbs import Listing
+from rota.cli.verbs import ListingGroup
 from rota.cli.who import me
 from rota.kit.clock import SYSTEM
 from rota.kit.files import write_secret
@@ -42,7 +42,7 @@ folder_option = click.option(
 name_argument = click.argument("name", metavar="NAME")
 
 
-@click.group(cls=Listing)
+@click.group(cls=ListingGroup)
 def command() -> None:
     """Make certificates for nodes and callers, renew and revoke them.
 

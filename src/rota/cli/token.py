@@ -11,8 +11,8 @@ from rota.api.tokens import NewToken, TokenView
 from rota.cli import names, options, tables
 from rota.cli.fleet import ask
 from rota.cli.options import Duration, Shape
-from rota.cli.targets import Target
-from rota.cli.verbs import Listing
+from rota.cli.targets import FleetTarget
+from rota.cli.verbs import ListingGroup
 from rota.cli.who import me
 from rota.kit.clock import SYSTEM
 from rota.kit.files import write_secret
@@ -33,7 +33,7 @@ file_option = click.option(
 )
 
 
-@click.group(cls=Listing)
+@click.group(cls=ListingGroup)
 def command() -> None:
     """Make, list, rotate and revoke the tokens that the doors take.
 
@@ -44,7 +44,7 @@ def command() -> None:
 @command.command()
 @options.fleet
 @options.output(Shape.LIST)
-def ls(fleet: Target) -> None:
+def ls(fleet: FleetTarget) -> None:
     """List the tokens that the fleet knows, by name; the tokens themselves cannot be shown again.
 
     Example: rota token ls
@@ -62,7 +62,7 @@ def ls(fleet: Target) -> None:
 @file_option
 @options.fleet
 @options.output(Shape.OBJECT)
-def create(name: str, role: str, expires_in: timedelta | None, file: Path | None, fleet: Target) -> None:
+def create(name: str, role: str, expires_in: timedelta | None, file: Path | None, fleet: FleetTarget) -> None:
     """Make a token and print it; it cannot be shown again.
 
     `view` reads, `operate` changes what the fleet runs, `admin` manages tokens, jobs and hooks, `node` is for nodes.
@@ -81,7 +81,7 @@ def create(name: str, role: str, expires_in: timedelta | None, file: Path | None
 @options.fleet
 @options.output(Shape.OBJECT)
 def rotate(
-    name: str, keep_old: timedelta | None, expires_in: timedelta | None, file: Path | None, fleet: Target
+    name: str, keep_old: timedelta | None, expires_in: timedelta | None, file: Path | None, fleet: FleetTarget
 ) -> None:
     """Replace a token by a new one, and print it.
 
@@ -97,7 +97,7 @@ def rotate(
 @name_argument
 @options.fleet
 @options.output(Shape.OBJECT)
-def revoke(name: str, fleet: Target) -> None:
+def revoke(name: str, fleet: FleetTarget) -> None:
     """Revoke a token: every node refuses it a moment later.
 
     Example: rota token revoke grafana

@@ -14,7 +14,7 @@ from rota.cli import charts, options, tables
 from rota.cli.options import Shape
 from rota.sim.run import begin_in_pool
 from rota.sim.sketch import Sketch, read
-from rota.sim.tryout import Outcome, tryout
+from rota.sim.tryout import TryoutOutcome, tryout
 
 SHOWN = 20
 """Resources that wait, of which people are told; programs get all."""
@@ -64,7 +64,7 @@ def command(
     click.get_current_context().exit(1 if worst.pending else 0)
 
 
-def _outcomes(sketch: Sketch, seeds: range, kill: tuple[str, ...], add: int, jobs: int | None) -> list[Outcome]:
+def _outcomes(sketch: Sketch, seeds: range, kill: tuple[str, ...], add: int, jobs: int | None) -> list[TryoutOutcome]:
     run = partial(tryout, sketch, kill=kill, add=add)
     if len(seeds) == 1:
         return [run(seeds[0])]
@@ -74,7 +74,7 @@ def _outcomes(sketch: Sketch, seeds: range, kill: tuple[str, ...], add: int, job
         return list(pool.map(run, seeds))
 
 
-def _show(outcomes: list[Outcome], worst: Outcome, points: charts.Points) -> None:
+def _show(outcomes: list[TryoutOutcome], worst: TryoutOutcome, points: charts.Points) -> None:
     for line in charts.blocks(points):
         tables.say(line)
     tables.say("")
@@ -95,7 +95,7 @@ def _bar(used: int, slots: int) -> str:
     return f"{used / slots:.0%}" if slots else "-"
 
 
-def _figures(outcomes: list[Outcome]) -> list[tuple[str, str, str]]:
+def _figures(outcomes: list[TryoutOutcome]) -> list[tuple[str, str, str]]:
     figures = {
         "tasks that run in the end": ([each.samples[-1].coverage * 100 for each in outcomes], min, "{:.1f} %"),
         "missing task-seconds": ([each.uncovered_s for each in outcomes], max, "{:.0f}"),
@@ -116,5 +116,5 @@ def _figures(outcomes: list[Outcome]) -> list[tuple[str, str, str]]:
     ]
 
 
-def _full(outcome: Outcome) -> float:
+def _full(outcome: TryoutOutcome) -> float:
     return sum(before.full * (after.at - before.at) for before, after in pairwise(outcome.samples))

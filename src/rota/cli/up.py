@@ -123,7 +123,7 @@ def _check_addresses(port: int | None) -> None:
 
 
 async def _run(argvs: Sequence[Sequence[str]], watched_folder: Path | None) -> int:
-    return await Fleet(argvs, watched_folder).run()
+    return await NodeProcesses(argvs, watched_folder).run()
 
 
 def _token() -> list[str]:
@@ -145,7 +145,7 @@ def _argv(app: str, number: int, port: int | None, common: Sequence[str]) -> lis
     return ["node", *common, *doors, "--id", f"n{number}", "--data", str(data), "--", app]
 
 
-class Fleet:
+class NodeProcesses:
     """Node processes, from the first start to the last end."""
 
     def __init__(self, argvs: Sequence[Sequence[str]], watched_folder: Path | None = None) -> None:

@@ -49,7 +49,7 @@ class Verbs(click.Group):
         return super().resolve_command(ctx, args)
 
 
-class Listing(Verbs):
+class ListingGroup(Verbs):
     """A group whose name alone, or with options, means its `ls`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

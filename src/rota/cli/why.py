@@ -10,7 +10,7 @@ from rota.api.why_schema import Why
 from rota.cli import names, options, tables
 from rota.cli.fleet import ask
 from rota.cli.options import Shape
-from rota.cli.targets import Target
+from rota.cli.targets import FleetTarget
 from rota.store import Store
 
 NAMED: dict[str, Callable[[Store, str], Awaitable[Why]]] = {
@@ -30,7 +30,7 @@ HELD = 20
 @click.argument("name", metavar="[NAME]", required=False, shell_complete=names.named)
 @options.fleet
 @options.output(Shape.OBJECT)
-def command(thing: str, name: str | None, fleet: Target) -> None:
+def command(thing: str, name: str | None, fleet: FleetTarget) -> None:
     """Explain why a resource is on its nodes, why a node has its tasks, or what delays a run, a job or a stream.
 
     THING is a resource, as kind/id, or a node; or one of `run`, `job`, `stream` and `source`, and NAME the run, the

@@ -19,7 +19,7 @@ from datetime import timedelta
 from typing import Any, NoReturn, Self
 
 from rota.client.answer import Answer, TimedOut
-from rota.client.exchange import MAX_FRAME, Body, Exchange, Intake, Peer, unreachable
+from rota.client.exchange import MAX_FRAME, AnswerParser, Body, Exchange, ServiceAddress, unreachable
 from rota.client.redial import Redial
 from rota.client.sockets import READ, close_gently, connect, reason
 from rota.kit import durations
@@ -121,10 +121,10 @@ class _ClientClosed(Exception):
     """The client was closed; the connection is sound."""
 
 
-class _Connection:
+class _BlockingConnection:
     """One socket; one call uses it at a time."""
 
-    def __init__(self, sock: socket.socket, peer: Peer, intake: Callable[[], Intake]) -> None:
+    def __init__(self, sock: socket.socket, peer: ServiceAddress, intake: Callable[[], AnswerParser]) -> None:
         self._sock, self._peer, self._new_intake = sock, peer, intake
         self._intake = intake()
         self.is_sound = True
@@ -182,7 +182,7 @@ class _Connection:
             self._lose(cmd, f"what came is no answer: {error}", error)
 
     @staticmethod
-    def close(connections: "Iterable[_Connection]") -> None:
+    def close(connections: "Iterable[_BlockingConnection]") -> None:
         """Give connections back to the system; what was sent still arrives."""
         gently = []
         for each in connections:
@@ -235,14 +235,14 @@ class _Pool:
         self._exchange, self._peer, self._size = exchange, exchange.peer, size
         self._changed = threading.Condition()
         self._redial = Redial(random.random)
-        self._idle: list[_Connection] = []
-        self._lent: set[_Connection] = set()
+        self._idle: list[_BlockingConnection] = []
+        self._lent: set[_BlockingConnection] = set()
         self._opening = 0
         self._is_closed = False
         self._pid = os.getpid()
 
     @contextmanager
-    def lent(self, deadline: _Deadline) -> Iterator[_Connection]:
+    def lent(self, deadline: _Deadline) -> Iterator[_BlockingConnection]:
         """A connection for the time of a call; Unavailable if there is none in time."""
         connection = self._take(deadline)
         try:
@@ -255,7 +255,7 @@ class _Pool:
         finally:
             self._give(connection)
 
-    def _take(self, deadline: _Deadline) -> _Connection:
+    def _take(self, deadline: _Deadline) -> _BlockingConnection:
         while True:
             connection = self._idle_or_permit(deadline)
             if connection is None:
@@ -265,7 +265,7 @@ class _Pool:
             connection.is_sound = False
             self._give(connection)
 
-    def _give(self, connection: _Connection) -> None:
+    def _give(self, connection: _BlockingConnection) -> None:
         with self._changed:
             self._lent.discard(connection)
             stays = connection.is_sound and not self._is_closed
@@ -273,7 +273,7 @@ class _Pool:
                 self._idle.append(connection)
             self._changed.notify()
         if not stays:
-            _Connection.close([connection])  # without the lock: it may wait for the service
+            _BlockingConnection.close([connection])  # without the lock: it may wait for the service
 
     def close(self) -> None:
         """End all connections, those at work too."""
@@ -283,9 +283,9 @@ class _Pool:
             for connection in self._lent:
                 connection.is_over = True
             self._changed.notify_all()
-        _Connection.close(idle)  # without the lock: it may wait for the service
+        _BlockingConnection.close(idle)  # without the lock: it may wait for the service
 
-    def _idle_or_permit(self, deadline: _Deadline) -> _Connection | None:
+    def _idle_or_permit(self, deadline: _Deadline) -> _BlockingConnection | None:
         """An idle connection; None is leave to open one."""
         with self._changed:
             self._mind_a_fork()
@@ -304,10 +304,10 @@ class _Pool:
     def _may_go_on(self) -> bool:
         return self._is_closed or bool(self._idle) or len(self._lent) + self._opening < self._size
 
-    def _opened(self, deadline: _Deadline) -> _Connection:
-        connection: _Connection | None = None
+    def _opened(self, deadline: _Deadline) -> _BlockingConnection:
+        connection: _BlockingConnection | None = None
         try:
-            connection = _Connection(self._dial(deadline), self._peer, self._exchange.intake)
+            connection = _BlockingConnection(self._dial(deadline), self._peer, self._exchange.intake)
         finally:
             with self._changed:
                 self._opening -= 1

@@ -1,6 +1,6 @@
 """What both clients share: where the service is, how requests are numbered and written, how answers are read.
 
-Nothing here waits or holds a socket. `Intake` cuts what comes into answers; a frame that is not whole yet is kept
+Nothing here waits or holds a socket. `AnswerParser` cuts what comes into answers; a frame that is not whole yet is kept
 without being looked at again until it is, so a long answer in small pieces costs no more than its length.
 """
 
@@ -17,7 +17,7 @@ from rota.kit import durations
 from rota.model.config import split_address
 from rota.model.errors import Invalid, Unavailable
 from rota.workloads.checks import Check, Duration
-from rota.workloads.services.frames import Layout, Wire, wire
+from rota.workloads.services.frames import FrameCodec, Layout, wire
 
 KIND = "client of service"
 MAX_FRAME = 16 * 1024 * 1024
@@ -25,7 +25,7 @@ MAX_FRAME = 16 * 1024 * 1024
 Body = bytes | bytearray | memoryview | str
 
 
-class Peer(msgspec.Struct, frozen=True):
+class ServiceAddress(msgspec.Struct, frozen=True):
     """Where a service listens."""
 
     scheme: str
@@ -42,7 +42,7 @@ class Peer(msgspec.Struct, frozen=True):
         return f"{self.scheme}://{host}:{self.port}"
 
 
-def peer(address: str) -> Peer:
+def peer(address: str) -> ServiceAddress:
     """The service at `host:port`, `tcp://host:port` or `udp://host:port`; Invalid says how to write one."""
     if not isinstance(address, str):
         raise Invalid(f"service address {address!r}: write one address as text, like tcp://host:port")
@@ -52,10 +52,10 @@ def peer(address: str) -> Peer:
     host, port = split_address(rest)
     if port == 0:
         raise Invalid(f'service address "{address}": 0 is not a port to call; write the one the service listens on')
-    return Peer(scheme or "tcp", host, port)
+    return ServiceAddress(scheme or "tcp", host, port)
 
 
-def unreachable(to: Peer, within: timedelta, why: str) -> Unavailable:
+def unreachable(to: ServiceAddress, within: timedelta, why: str) -> Unavailable:
     """The error of a call that found no connection."""
     reason = f": {why}" if why else ""
     return Unavailable(
@@ -88,9 +88,9 @@ class Exchange:
         """A request as a frame; Invalid if it cannot be one."""
         return self._wire.frame(self._body(body, json), **{**(fields or {}), "cmd": cmd, self._numbered_by: number})
 
-    def intake(self) -> "Intake":
+    def intake(self) -> "AnswerParser":
         """A new stream's answers."""
-        return Intake(self._wire, self._numbered_by, self._limit)
+        return AnswerParser(self._wire, self._numbered_by, self._limit)
 
     def _body(self, body: Body, json: object) -> bytes:
         if json is not None:
@@ -114,10 +114,10 @@ class Exchange:
         return int(2 ** (8 * struct.calcsize(layout.order + code) - 1)) - 1
 
 
-class Intake:
+class AnswerParser:
     """Bytes in, answers out; BadFrame if they cannot be answers."""
 
-    def __init__(self, by: Wire, numbered_by: str, limit: int) -> None:
+    def __init__(self, by: FrameCodec, numbered_by: str, limit: int) -> None:
         self._wire, self._numbered_by, self._limit = by, numbered_by, limit
         self._rest = bytearray()
         self._wanted = by.size

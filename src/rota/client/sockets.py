@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from rota.client.exchange import Peer
+from rota.client.exchange import ServiceAddress
 
 READ = 65_536
 
@@ -19,7 +19,7 @@ UNANSWERED_MS = 10_000
 """After so long without a sign of the other machine, a connection with bytes on their way is given up."""
 
 
-def connect(peer: Peer, within: float) -> socket.socket:
+def connect(peer: ServiceAddress, within: float) -> socket.socket:
     """A socket to a service; OSError if there is none within so many seconds."""
     if not peer.is_udp:
         sock = socket.create_connection((peer.host, peer.port), within)

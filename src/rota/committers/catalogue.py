@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 
-from rota.committers.verdict import Moves, Turn, Verdict, fenced, judge, moves_of
+from rota.committers.verdict import Moves, PublishVerdict, Turn, fenced, judge, moves_of
 from rota.model import codec, keys
 from rota.model.errors import Conflict
 from rota.model.manifest import CommittedOffset, Manifest, Offsets, Range
@@ -24,7 +24,7 @@ TOGETHER = 100
 """Partitions that begin in one commit."""
 
 
-class Catalogue:
+class PublishedCatalogue:
     """What of a stream is published."""
 
     def __init__(self, store: Store, stream: str) -> None:
@@ -73,7 +73,7 @@ class Catalogue:
         entries = (await self._store.scan(keys.stream_moves(self._stream))).entries
         return moves_of(codec.decode(MoveRecord, entry.value) for entry in entries)
 
-    async def publish(self, manifest: Manifest, seen: Moves | None = None) -> Verdict:
+    async def publish(self, manifest: Manifest, seen: Moves | None = None) -> PublishVerdict:
         """Write the manifest and move the offsets, if it is its turn. A manifest that is there stays as it is.
 
         `seen` are the moves that were made before its records were read; None: nobody looked.

@@ -3,10 +3,10 @@
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any, ClassVar, cast
 
-from rota.committers.catalogue import Catalogue, new_draft
+from rota.committers.catalogue import PublishedCatalogue, new_draft
 from rota.committers.port import Committer, Draft, Output, Rows, Swept
 from rota.committers.url import CommitterUrl
-from rota.committers.verdict import Moves, Verdict
+from rota.committers.verdict import Moves, PublishVerdict
 from rota.kit.clock import SYSTEM, Clock
 from rota.model.manifest import Manifest, Offsets, Range
 from rota.model.stream import MoveRecord
@@ -52,7 +52,7 @@ class MemoryCommitter:
 
     def __init__(self, name: str, stream: str, store: Store, clock: Clock) -> None:
         self._kept = self.written.setdefault(name, {})
-        self._stream, self._catalogue, self._clock = stream, Catalogue(store, stream), clock
+        self._stream, self._catalogue, self._clock = stream, PublishedCatalogue(store, stream), clock
         self._seen: Moves | None = None
 
     async def begin(self, offsets: Offsets) -> dict[int, int]:
@@ -71,7 +71,7 @@ class MemoryCommitter:
     def draft(self, task: str, starts: Offsets) -> Draft:
         return MemoryDraft(new_draft(self._clock.wall()), task, self._seen)
 
-    async def publish(self, draft: Draft, ranges: Sequence[Range]) -> Verdict:
+    async def publish(self, draft: Draft, ranges: Sequence[Range]) -> PublishVerdict:
         own = cast(MemoryDraft, draft)
         self._kept[own.id] = own.content
         manifest = Manifest(

@@ -24,11 +24,11 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rota.committers.catalogue import Catalogue, new_draft
-from rota.committers.port import Committer, Draft, Letter, Lost, Output, Rows, Spoiled, Swept
-from rota.committers.rowfiles import DRAFT_SUFFIX, Layout, Parts, RowFiles, as_tables
+from rota.committers.catalogue import PublishedCatalogue, new_draft
+from rota.committers.port import Committer, Draft, Letter, Output, PublishedLost, Rows, Spoiled, Swept
+from rota.committers.rowfiles import DRAFT_SUFFIX, FileLayout, FolderColumns, RowFiles, as_tables
 from rota.committers.url import CommitterUrl
-from rota.committers.verdict import PUBLISHED, Moves, Turn, Verdict, can_never_publish
+from rota.committers.verdict import PUBLISHED, Moves, PublishVerdict, Turn, can_never_publish
 from rota.kit.clock import Clock
 from rota.kit.files import fsync_folder, make_folder, write_synced
 from rota.model.errors import Denied, Invalid, NotFound, Unavailable
@@ -65,7 +65,7 @@ async def open(url: CommitterUrl, stream: str, store: Store, clock: Clock) -> Co
         make_folder(root / DRAFTS)
     except OSError as error:
         raise Denied(f"output {url}: {error.strerror}; choose another folder, or make it writable") from error
-    return ParquetCommitter(root, layout, stream, Catalogue(store, stream), clock)
+    return ParquetCommitter(root, layout, stream, PublishedCatalogue(store, stream), clock)
 
 
 async def look(url: CommitterUrl, stream: str, store: Store) -> Output:
@@ -73,7 +73,7 @@ async def look(url: CommitterUrl, stream: str, store: Store) -> Output:
     root = Path(url.path)
     if not await asyncio.to_thread(root.is_dir):
         raise NotFound(f"output {url}: there is no folder {root} on this machine; look from one that has it")
-    return ParquetOutput(root, Catalogue(store, stream))
+    return ParquetOutput(root, PublishedCatalogue(store, stream))
 
 
 def warm_up() -> None:
@@ -81,20 +81,20 @@ def warm_up() -> None:
     as_tables([{"": 0}])
 
 
-def _layout(url: CommitterUrl) -> Layout:
+def _layout(url: CommitterUrl) -> FileLayout:
     options = Options(url)
     by, field = options.choice("by", ("none", "hour", "day", "month")), options.text("time")
     if (by == "none") != (field is None):
         raise options.wrong("by= and time= belong together; write by=day&time=FIELD, or neither")
     compression = options.choice("compression", ("zstd", "snappy", "none"))
     options.done()
-    return Layout(by=by, field=field or "", compression=compression)
+    return FileLayout(by=by, field=field or "", compression=compression)
 
 
 class ParquetDraft:
     """A folder of files that nobody reads yet."""
 
-    def __init__(self, folder: Path, layout: Layout, label: Label, seen: Moves | None) -> None:
+    def __init__(self, folder: Path, layout: FileLayout, label: Label, seen: Moves | None) -> None:
         self.id, self.task, self.folder, self.seen = folder.name, label.task, folder, seen
         self.is_closed = self.may_be_published = False
         self.letters: Sequence[Letter] = ()
@@ -162,7 +162,9 @@ class ParquetDraft:
 class ParquetCommitter:
     """One stream's folder."""
 
-    def __init__(self, root: Path, layout: Layout, stream: str, catalogue: Catalogue, clock: Clock) -> None:
+    def __init__(
+        self, root: Path, layout: FileLayout, stream: str, catalogue: PublishedCatalogue, clock: Clock
+    ) -> None:
         self._root, self._layout, self._stream = root, layout, stream
         self._catalogue, self._clock = catalogue, clock
         self._drafts = root / DRAFTS
@@ -178,14 +180,14 @@ class ParquetCommitter:
         self._seen = await self._catalogue.moves()
         return await self._catalogue.committed()
 
-    async def fitted(self, rows: Rows, *, is_tried: bool = False) -> Parts:
-        return Parts(rows, self._layout)
+    async def fitted(self, rows: Rows, *, is_tried: bool = False) -> FolderColumns:
+        return FolderColumns(rows, self._layout)
 
     def draft(self, task: str, starts: Offsets) -> Draft:
         folder = self._drafts / new_draft(self._clock.wall())
         return ParquetDraft(folder, self._layout, Label(self._stream, task, dict(starts)), self._seen)
 
-    async def publish(self, draft: Draft, ranges: Sequence[Range]) -> Verdict:
+    async def publish(self, draft: Draft, ranges: Sequence[Range]) -> PublishVerdict:
         own = cast(ParquetDraft, draft)
         manifest = await _beside(partial(self._manifest, own, ranges))
         was_unsure = own.may_be_published
@@ -280,7 +282,7 @@ class ParquetCommitter:
 class ParquetOutput:
     """One stream's folder, for those who only look."""
 
-    def __init__(self, root: Path, catalogue: Catalogue) -> None:
+    def __init__(self, root: Path, catalogue: PublishedCatalogue) -> None:
         self._root, self._catalogue = root, catalogue
 
     async def committed(self) -> dict[int, int]:
@@ -300,7 +302,7 @@ class ParquetOutput:
     ) -> AsyncGenerator[list[dict[str, Any]], None]:
         left = most
         for manifest in await self._catalogue.manifests():
-            pieces = self._pieces(manifest, () if is_whole else (Lost,))
+            pieces = self._pieces(manifest, () if is_whole else (PublishedLost,))
             while (rows := await asyncio.to_thread(next, pieces, None)) is not None:
                 yield rows[:left]
                 left = None if left is None else left - len(rows)
@@ -310,7 +312,7 @@ class ParquetOutput:
     async def close(self) -> None:
         """Nothing is held open."""
 
-    def _pieces(self, manifest: Manifest, despite: tuple[type[Lost], ...]) -> Iterator[list[dict[str, Any]]]:
+    def _pieces(self, manifest: Manifest, despite: tuple[type[PublishedLost], ...]) -> Iterator[list[dict[str, Any]]]:
         with contextlib.suppress(*despite):
             for segment in self._segments(manifest):
                 with contextlib.suppress(*despite), self._file(manifest, segment) as file:
@@ -320,9 +322,9 @@ class ParquetOutput:
     def _counted(self, manifest: Manifest) -> int:
         """A file that is gone has no rows."""
         found = 0
-        with contextlib.suppress(Lost):
+        with contextlib.suppress(PublishedLost):
             for segment in self._segments(manifest):
-                with contextlib.suppress(Lost), self._file(manifest, segment) as file:
+                with contextlib.suppress(PublishedLost), self._file(manifest, segment) as file:
                     found += file.metadata.num_rows
         return found
 
@@ -389,9 +391,9 @@ def _found(path: Path) -> Iterator[None]:
         raise Unavailable(_said(path, error)) if error.errno else _lost(path, error) from error
 
 
-def _lost(path: Path, error: Exception) -> Lost:
+def _lost(path: Path, error: Exception) -> PublishedLost:
     said = "the file is gone" if isinstance(error, FileNotFoundError) else f"the file is damaged: {error}"
-    return Lost(f"output {path}: {said}; restore it, or reset the stream to read its records again")
+    return PublishedLost(f"output {path}: {said}; restore it, or reset the stream to read its records again")
 
 
 def _said(path: Path, error: OSError) -> str:

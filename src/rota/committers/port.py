@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
-from rota.committers.verdict import Verdict
+from rota.committers.verdict import PublishVerdict
 from rota.model.errors import Invalid, RotaError, Unavailable
 from rota.model.manifest import Manifest, Offsets, Range
 from rota.model.stream import MoveRecord
@@ -36,7 +36,7 @@ class Unfit(Invalid):
     """The output refuses a row: a value does not fit its column, or a constraint of the table is against it."""
 
 
-class Lost(Unavailable):
+class PublishedLost(Unavailable):
     """Something that was published is gone from the output, or damaged."""
 
 
@@ -120,7 +120,7 @@ class Committer(Protocol):
     def draft(self, task: str, starts: Offsets) -> Draft:
         """A new draft by a task, for records from `starts` on."""
 
-    async def publish(self, draft: Draft, ranges: Sequence[Range]) -> Verdict:
+    async def publish(self, draft: Draft, ranges: Sequence[Range]) -> PublishVerdict:
         """Make the draft's rows part of the output, if it is their turn; what came of it."""
 
     async def move(self, move: MoveRecord) -> MoveRecord:

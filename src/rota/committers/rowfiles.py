@@ -39,7 +39,7 @@ MOST_OPEN = 32
 _FOLDERS = {"hour": "%Y-%m-%dT%H", "day": "%Y-%m-%d", "month": "%Y-%m"}
 
 
-class Layout(msgspec.Struct, frozen=True, kw_only=True):
+class FileLayout(msgspec.Struct, frozen=True, kw_only=True):
     """How rows are sorted into folders and files."""
 
     by: str = "none"
@@ -50,7 +50,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass
-class _Written:
+class _OpenFile:
     """A file that is being written."""
 
     path: Path
@@ -59,10 +59,10 @@ class _Written:
     rows: int = 0
 
 
-class Parts:
+class FolderColumns:
     """Rows as columns, by the folder they belong into; Invalid names what does not fit."""
 
-    def __init__(self, rows: object, layout: Layout) -> None:
+    def __init__(self, rows: object, layout: FileLayout) -> None:
         self._found = [part for table in as_tables(rows) if table.num_rows for part in _parts(table, layout)]
 
     def __iter__(self) -> Iterator[tuple[str, pa.Table]]:
@@ -72,18 +72,18 @@ class Parts:
 class RowFiles:
     """The files of one draft."""
 
-    def __init__(self, folder: Path, name: str, layout: Layout) -> None:
+    def __init__(self, folder: Path, name: str, layout: FileLayout) -> None:
         self._folder, self._name, self._layout = folder, name, layout
         self._waiting: dict[str, list[pa.Table]] = {}
         self._waiting_rows: Counter[str] = Counter()
-        self._open: dict[str, _Written] = {}
+        self._open: dict[str, _OpenFile] = {}
         self._done: list[Segment] = []
         self._files = 0
         self.rows = self.bytes = 0
 
     def append(self, rows: object) -> None:
         """Add rows: dicts, columns, or parts."""
-        parts = rows if isinstance(rows, Parts) else Parts(rows, self._layout)
+        parts = rows if isinstance(rows, FolderColumns) else FolderColumns(rows, self._layout)
         for place, part in parts:
             self._waiting.setdefault(place, []).append(part)
             self._waiting_rows[place] += part.num_rows
@@ -122,7 +122,7 @@ class RowFiles:
             written.rows += table.num_rows
             self._open[place] = self._open.pop(place)  # the last in line to be closed
 
-    def _begin(self, place: str, schema: pa.Schema) -> _Written:
+    def _begin(self, place: str, schema: pa.Schema) -> _OpenFile:
         while len(self._open) >= MOST_OPEN:
             self._finish(next(iter(self._open)))
         folder = self._folder / place
@@ -130,7 +130,7 @@ class RowFiles:
         path = folder / f"{self._name}-{self._files}.parquet{DRAFT_SUFFIX}"
         self._files += 1
         compression = self._layout.compression
-        written = _Written(path, schema, pq.ParquetWriter(path, schema, compression=compression))
+        written = _OpenFile(path, schema, pq.ParquetWriter(path, schema, compression=compression))
         self._open[place] = written
         return written
 
@@ -196,7 +196,7 @@ def _type(value: object) -> object:
     return type(value)
 
 
-def _parts(table: pa.Table, layout: Layout) -> Iterator[tuple[str, pa.Table]]:
+def _parts(table: pa.Table, layout: FileLayout) -> Iterator[tuple[str, pa.Table]]:
     """A table by the folders that its rows belong into."""
     _refuse_unwritable(table.schema)
     if layout.by == "none":
@@ -229,7 +229,7 @@ def _values(rows: Sequence[Any], name: str) -> list[Any]:
         return [row.get(name) for row in rows]
 
 
-def _labels(table: pa.Table, layout: Layout) -> pa.ChunkedArray:
+def _labels(table: pa.Table, layout: FileLayout) -> pa.ChunkedArray:
     """For each row, the time its folder goes by."""
     if layout.field not in table.column_names:
         raise Invalid(f'rows have no field "{layout.field}", which their folders go by; return it, or correct time=')

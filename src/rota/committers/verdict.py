@@ -33,38 +33,38 @@ class Turn(StrEnum):
     """Its records are in the output already: a replica was faster."""
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class PublishVerdict(msgspec.Struct, frozen=True):
     """What becomes of a publish, and why."""
 
     turn: Turn
     why: str = ""
 
 
-PUBLISHED = Verdict(Turn.PUBLISHED)
+PUBLISHED = PublishVerdict(Turn.PUBLISHED)
 
 
-def judge(committed: Offsets, ranges: Sequence[Range]) -> Verdict:
+def judge(committed: Offsets, ranges: Sequence[Range]) -> PublishVerdict:
     """What becomes of these ranges, as things stand; Invalid if they are no ranges of these partitions."""
     check(ranges)
     moving = [each for each in ranges if each.end > each.start] or list(ranges)
     if unknown := sorted(each.partition for each in ranges if each.partition not in committed):
         raise Invalid(f"partition {unknown[0]} has no committed offset; begin it before you publish")
     if all(committed[each.partition] >= each.end for each in moving) and any(each.end > each.start for each in moving):
-        return Verdict(Turn.THERE, "these records are published already, by a replica or by who came after it")
+        return PublishVerdict(Turn.THERE, "these records are published already, by a replica or by who came after it")
     for each in ranges:
         at = committed[each.partition]
         if at > each.start:
             why = f"partition {each.partition} is committed up to {at}, and this began at {each.start}"
-            return Verdict(Turn.BEHIND, f"{why}: others published another range")
+            return PublishVerdict(Turn.BEHIND, f"{why}: others published another range")
     for each in ranges:
         at = committed[each.partition]
         if at < each.start:
             why = f"partition {each.partition} is committed up to {at}, and this begins at {each.start}"
-            return Verdict(Turn.AHEAD, f"{why}: what is between is not published yet")
+            return PublishVerdict(Turn.AHEAD, f"{why}: what is between is not published yet")
     return PUBLISHED
 
 
-def fenced(ranges: Sequence[Range], seen: Moves | None, now: Moves) -> Verdict:
+def fenced(ranges: Sequence[Range], seen: Moves | None, now: Moves) -> PublishVerdict:
     """What becomes of ranges whose turn it is: behind, if an offset was set by hand since `seen`; None: nobody looked.
 
     Offsets alone do not tell: set back, they come again to where a range starts that was read before.
@@ -72,7 +72,7 @@ def fenced(ranges: Sequence[Range], seen: Moves | None, now: Moves) -> Verdict:
     for each in ranges if seen is not None else ():
         if since := sorted(now.get(each.partition, frozenset()) - (seen or {}).get(each.partition, frozenset())):
             why = f"the offset of partition {each.partition} was set by hand ({since[-1]}) since its records were read"
-            return Verdict(Turn.BEHIND, f"{why}; they are read again")
+            return PublishVerdict(Turn.BEHIND, f"{why}; they are read again")
     return PUBLISHED
 
 

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from rota.api.doorkeeper import Doorkeeper
-from rota.api.health import Health
+from rota.api.health import HealthChecks
 from rota.api.listen import address_of, bind
 from rota.api.metrics import registry
 from rota.compose.service_verbs import service_verbs
@@ -31,7 +31,7 @@ from rota.node.printed import subject_of
 from rota.node.reload import Reloaded
 from rota.node.runtime import Runtime
 from rota.rpc.open import serve_link
-from rota.rpc.port import Server
+from rota.rpc.port import LinkServer
 from rota.rpc.settings import TlsFiles
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ CHANGING = frozenset({"stop", "reload", "rollback", "service.clear", "service.re
 async def open_doors(
     state: NodeState,
     config: NodeConfig,
-    health: Health,
+    health: HealthChecks,
     gate: Doorkeeper,
     certificates: Folder | None,
     *,
@@ -126,7 +126,7 @@ def _why_out(has_store: bool) -> str:
     return "not in the fleet: its session ended, as when the store is away for longer than lease_ttl"
 
 
-def check_readiness(health: Health, state: NodeState) -> None:
+def check_readiness(health: HealthChecks, state: NodeState) -> None:
     """Say why the node should be given nothing new.
 
     Of a node that is not in the fleet only that is said: it cannot get work, whether its workers are there or not.
@@ -148,7 +148,7 @@ async def _serve_http(
     sock: socket.socket,
     state: NodeState,
     config: NodeConfig,
-    health: Health,
+    health: HealthChecks,
     gate: Doorkeeper,
     tls: ssl.SSLContext | None,
 ) -> None:
@@ -177,7 +177,7 @@ async def _open_link(
     up: AsyncExitStack,
     state: NodeState,
     config: NodeConfig,
-    health: Health,
+    health: HealthChecks,
     gate: Doorkeeper,
     certificates: Folder | None,
     may_move: bool,
@@ -200,7 +200,7 @@ async def _open_link(
     def take_note(refused: TurnedAway, method: str, address: str) -> TurnedAway:
         return gate.turn_away(refused, door="grpc", address=address, what=method)
 
-    def at(address: str) -> AbstractAsyncContextManager[Server]:
+    def at(address: str) -> AbstractAsyncContextManager[LinkServer]:
         return serve_link(
             f"grpc://{address}",
             handler,

@@ -5,18 +5,18 @@ from collections.abc import Callable, Sequence
 
 from rota.compose.state import NodeState
 from rota.control.jobs.declared import Undeclared, Written, keep_declared_jobs
-from rota.control.jobs.owner import Runs
-from rota.control.jobs.part import JobsPart, Surroundings
+from rota.control.jobs.owner import AttemptRunner
+from rota.control.jobs.part import JobsDependencies, JobsPart
 from rota.control.jobs.retention import keep_runs
-from rota.control.jobs.scheduler import Standing
+from rota.control.jobs.scheduler import NodeStandings
 from rota.control.term import Term
-from rota.decide.jobs.declared import Owner
+from rota.decide.jobs.declared import DeclarationOwner
 from rota.model.config import JobsConfig, PeersConfig
 from rota.model.errors import Denied, Invalid
 from rota.model.ids import NodeId
 from rota.model.job import JobSpec, Origin, Outcome, RunOrder
 from rota.node.runtime import Runtime
-from rota.node.session import Session
+from rota.node.session import NodeSession
 from rota.store import Store
 
 ReadJobs = Callable[[], Sequence[JobSpec] | None]
@@ -27,7 +27,7 @@ class FileJobs:
     """The jobs that this node's file declares, as it was read last."""
 
     def __init__(self, node: NodeId, read: ReadJobs) -> None:
-        self._owner, self._read = Owner(Origin.FILE, node), read
+        self._owner, self._read = DeclarationOwner(Origin.FILE, node), read
         self._jobs = read()
 
     def read_again(self, tell: Callable[..., None]) -> None:
@@ -37,7 +37,7 @@ class FileJobs:
         except (Invalid, Denied) as error:
             tell("config.failed", "jobs", why=str(error))
 
-    def declared(self) -> tuple[Owner, Sequence[JobSpec]] | None:
+    def declared(self) -> tuple[DeclarationOwner, Sequence[JobSpec]] | None:
         """Who declares what."""
         return (self._owner, self._jobs) if self._jobs is not None else None
 
@@ -60,15 +60,15 @@ def take_part(
     parts: asyncio.TaskGroup,
     state: NodeState,
     store: Store,
-    session: Session,
+    session: NodeSession,
     file_jobs: FileJobs,
     config: PeersConfig,
 ) -> None:
     """Start a session's part in jobs; the state knows it from now on."""
     node, runtime, tell = session.node, state.runtime, state.journal.tell
-    runs: Runs = runtime.attempts if runtime is not None else NoRuns()
-    standing = Standing(lambda other: _barred(state, other), lambda other: _share(state, other, config))
-    around = Surroundings(
+    runs: AttemptRunner = runtime.attempts if runtime is not None else NoRuns()
+    standing = NodeStandings(lambda other: _barred(state, other), lambda other: _share(state, other, config))
+    around = JobsDependencies(
         runs,
         state.outcomes,
         state.clock,
@@ -110,6 +110,6 @@ def _share(state: NodeState, node: NodeId, config: PeersConfig) -> float:
     return state.peers.weight(node, state.jobs.clock.now(), config.ramp * config.beat)
 
 
-def _of_app(runtime: Runtime) -> tuple[Owner, Sequence[JobSpec]] | None:
+def _of_app(runtime: Runtime) -> tuple[DeclarationOwner, Sequence[JobSpec]] | None:
     loaded = runtime.generations.app
-    return (Owner(Origin.APP, loaded.app.name), runtime.jobs()) if loaded else None
+    return (DeclarationOwner(Origin.APP, loaded.app.name), runtime.jobs()) if loaded else None

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from rota import __version__
 from rota.compose.doors import tls_files
 from rota.compose.jobs import chores, take_part
-from rota.compose.parts import Parts
+from rota.compose.parts import NodeParts
 from rota.compose.peers import live_together
 from rota.control.audit import keep_audit
 from rota.control.declared import keep_declared
 from rota.control.episodes import tell_waits
 from rota.control.events import keep_events
 from rota.control.jobs.retention import keep_logs
-from rota.control.leader import Candidate
+from rota.control.leader import LeaderCandidate
 from rota.control.relays import keep_relay_map
 from rota.control.retention import clear_away
 from rota.control.roster import keep_roster, last_roster
@@ -23,7 +23,7 @@ from rota.control.streams.keep import keep_streams
 from rota.control.supervisor import supervise
 from rota.control.term import Term
 from rota.decide.access import mark
-from rota.decide.fleet import Claim
+from rota.decide.fleet import FleetClaim
 from rota.node import kernel
 from rota.node.assignments import follow_assignments
 from rota.node.fleet import keep_app_known, wait_to_belong
@@ -31,21 +31,21 @@ from rota.node.pipes.brief import Order
 from rota.node.queries import answer_queries
 from rota.node.relay.fleet import join_relays
 from rota.node.runtime import Runtime
-from rota.node.session import Identity, Session, in_session
+from rota.node.session import Identity, NodeSession, in_session
 from rota.node.status import publish_kinds, publish_status, publish_streams
 from rota.store import Store, open_store
 from rota.store.events import EventLog
-from rota.store.keeper import Keeper
+from rota.store.keeper import LeaseKeeper
 from rota.store.logs.open import open_logs
 from rota.store.renewal import renewal_thread
 
 log = logging.getLogger(__name__)
 
 
-class Member:
+class FleetMember:
     """One node in the fleet."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: NodeParts) -> None:
         self._parts, self._state, self._settings, self._clock = parts, parts.state, parts.settings, parts.clock
 
     async def run(self) -> None:
@@ -98,8 +98,8 @@ class Member:
                     for part in writing:
                         part.cancel()
 
-    def _claim(self) -> Claim:
-        return Claim(self._settings.node.fleet, self._app_name())
+    def _claim(self) -> FleetClaim:
+        return FleetClaim(self._settings.node.fleet, self._app_name())
 
     def _app_name(self) -> str | None:
         return self._state.runtime.status().app if self._state.runtime else None
@@ -125,7 +125,7 @@ class Member:
             has_own_token=config.token is None,
         )
 
-    async def _in_session(self, store: Store, session: Session) -> None:
+    async def _in_session(self, store: Store, session: NodeSession) -> None:
         parts, state, node = self._parts, self._state, session.node
         state.session = session
         try:
@@ -159,7 +159,7 @@ class Member:
                 )
                 take_part(tasks, state, store, session, parts.file_jobs, self._settings.peers)
                 if node.role.may_lead:
-                    candidate = Candidate(
+                    candidate = LeaderCandidate(
                         store, session.keeper, session.incarnation, node.id, node.session, self._clock, self._lead
                     )
                     tasks.create_task(candidate.run(), name="candidate")
@@ -210,7 +210,7 @@ class Member:
 class _Work:
     """The runtime within one session: it runs what the session's assignments say; what needs the lease, only then."""
 
-    def __init__(self, runtime: Runtime, keeper: Keeper) -> None:
+    def __init__(self, runtime: Runtime, keeper: LeaseKeeper) -> None:
         self._runtime, self._keeper = runtime, keeper
         self.runs, self.running, self.returned = runtime.runs, runtime.tasks.running, runtime.returned
 

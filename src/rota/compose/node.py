@@ -14,12 +14,12 @@ from contextlib import AsyncExitStack
 from datetime import timedelta
 from typing import Any
 
-from rota.api.health import Health
+from rota.api.health import HealthChecks
 from rota.api.metrics import registry
 from rota.api.telemetry import send_metrics
 from rota.compose.doors import open_doors, reload, verbs
-from rota.compose.member import Member
-from rota.compose.parts import Parts, Settings
+from rota.compose.member import FleetMember
+from rota.compose.parts import NodeParts, NodeSettings
 from rota.kit.clock import SYSTEM, Clock
 from rota.model.errors import RotaError
 from rota.node import control_socket, data_folder, kernel, token
@@ -64,7 +64,7 @@ class Stop:
             self.now.set()
 
 
-async def run_node(settings: Settings, stop: Stop, clock: Clock = SYSTEM) -> None:
+async def run_node(settings: NodeSettings, stop: Stop, clock: Clock = SYSTEM) -> None:
     """Run one node until it is told to stop, which may be at any time, also while it is still starting."""
     with data_folder.hold(settings.node.data) as folder:
         kernel.adopt_orphans()
@@ -77,10 +77,10 @@ async def run_node(settings: Settings, stop: Stop, clock: Clock = SYSTEM) -> Non
 class _Node:
     """The life of one node."""
 
-    def __init__(self, settings: Settings, folder: DataFolder, clock: Clock) -> None:
-        self._parts, self._clock = Parts(settings, folder, clock), clock
+    def __init__(self, settings: NodeSettings, folder: DataFolder, clock: Clock) -> None:
+        self._parts, self._clock = NodeParts(settings, folder, clock), clock
         self._state, self._settings = self._parts.state, settings
-        self._health = Health(clock)
+        self._health = HealthChecks(clock)
 
     async def run(self, stop: Stop) -> None:
         """Start, live, stop."""
@@ -130,7 +130,7 @@ class _Node:
                         running.append(loops.create_task(state.admins.run(), name="admin"))
                         if not await _unless(stop.asked, self._load(state.runtime)):
                             return
-                    running.append(loops.create_task(Member(parts).run(), name="member"))
+                    running.append(loops.create_task(FleetMember(parts).run(), name="member"))
                     await stop.asked.wait()
                     log.info("stopping", extra={"node": state.id})
                     settings.manager.tell(STOPPING=1)

@@ -39,8 +39,8 @@ from rota.model.ids import NodeId
 from rota.node import certificates, confine, token
 from rota.node.data_folder import DataFolder
 from rota.node.enclosure import Enclosure
-from rota.node.kept import Kept
-from rota.node.loaders import Target
+from rota.node.kept import KeptFile
+from rota.node.loaders import LoadTarget
 from rota.node.manager import Manager
 from rota.node.printed import Printed
 from rota.node.relay.hold import RelayPlace
@@ -50,7 +50,7 @@ LETTERS = "dead-letters"
 PRINTED = "printed"
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """All sections a node is made from."""
 
     node: NodeConfig
@@ -103,15 +103,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Parts:
+class NodeParts:
     """The parts of one node."""
 
-    def __init__(self, settings: Settings, folder: DataFolder, clock: Clock) -> None:
+    def __init__(self, settings: NodeSettings, folder: DataFolder, clock: Clock) -> None:
         self.settings, self.folder, self.clock = settings, folder, clock
         config = settings.node
         self.state = state = NodeState(folder.node_id(config.id), clock)
         self.new_token = token.make(folder.path) if config.token is None else None
-        self.token = token.Held(token.find(config.token, folder.path))
+        self.token = token.TokenHolder(token.find(config.token, folder.path))
         self.certificates = _certificates(config, state.id)
         self.doorkeeper = Doorkeeper(_gate(self.token), clock, note=state.notes.note, asks_first=True)
         state.tallies = FleetTallies(
@@ -135,7 +135,7 @@ class Parts:
         letters = confine.own_folder(folder.path, LETTERS, limits)
         printed = confine.own_folder(folder.path, PRINTED, limits)
         state.printed = _printed(folder.path / PRINTED, is_ours=printed is None)
-        target = Target(
+        target = LoadTarget(
             app,
             state.id,
             settings.log,
@@ -146,7 +146,7 @@ class Parts:
             printed=str(printed.absolute()) if printed else "",
             home=folder.home,
             enclosure=Enclosure(limits),
-            kept=Kept(folder.path),
+            kept=KeptFile(folder.path),
         )
         self.relay_place = _relay_place(settings, folder, self.token)
         state.runtime = Runtime(
@@ -184,7 +184,7 @@ class Parts:
         self.doorkeeper.renew(_gate(self.token))
 
 
-def _confinement(settings: Settings) -> confine.Confinement:
+def _confinement(settings: NodeSettings) -> confine.Confinement:
     """What the app may be and have; where there is none, a user that this machine cannot have does not matter."""
     try:
         return confine.find(settings.runtime)
@@ -203,7 +203,7 @@ def _printed(folder: Path, *, is_ours: bool) -> Printed:
     return Printed(folder)
 
 
-def _gate(held: token.Held) -> Gate:
+def _gate(held: token.TokenHolder) -> Gate:
     """Whoever has this node's own token may come in to everything, unless the store says otherwise."""
     return Gate((known(held(), Access.NODE),))
 
@@ -227,7 +227,7 @@ def _certificates(config: NodeConfig, node: NodeId) -> certificates.Folder | Non
     return folder
 
 
-def _relay_place(settings: Settings, folder: DataFolder, shown: token.Held) -> RelayPlace:
+def _relay_place(settings: NodeSettings, folder: DataFolder, shown: token.TokenHolder) -> RelayPlace:
     """The relay's door, on the host of the node link, whether or not there will be a relay."""
     config = settings.node
     host = config.grpc.rpartition(":")[0]

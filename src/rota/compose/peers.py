@@ -15,9 +15,9 @@ from rota.node.confine import Commands
 from rota.node.hooks import send
 from rota.node.load import publish_load
 from rota.node.peers import Peers, check_peers
-from rota.node.session import Session
+from rota.node.session import NodeSession
 from rota.rpc.open import open_link
-from rota.rpc.port import IsRevoked, Link, Shown
+from rota.rpc.port import IsRevoked, NodeLink, Shown
 from rota.rpc.settings import TlsFiles
 from rota.store import Store
 
@@ -32,7 +32,7 @@ def live_together(
     parts: asyncio.TaskGroup,
     state: NodeState,
     store: Store,
-    session: Session,
+    session: NodeSession,
     config: PeersConfig,
     commands: Commands,
     token: Shown,
@@ -42,7 +42,7 @@ def live_together(
     """Start all that for one session; the state knows the peers and the duties from now on."""
     clock, node = state.clock, session.node
 
-    def way(to: Node) -> AbstractAsyncContextManager[Link]:
+    def way(to: Node) -> AbstractAsyncContextManager[NodeLink]:
         meant = Whom(node=to.id, session=to.session)
         return open_link(f"grpc://{to.grpc}", meant=meant, token=token, tls=tls, is_revoked=is_revoked)
 

@@ -7,24 +7,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rota import __version__
-from rota.api.behind import Behind
-from rota.api.metrics import Figures
+from rota.api.behind import NodeBackend
+from rota.api.metrics import NodeFigures
 from rota.api.relays import Tallies
 from rota.api.sessions import Sessions
-from rota.api.steer import Steer, Verb
+from rota.api.steer import Steer, SteerVerb
 from rota.api.watches import Watches
 from rota.compose.logs import FleetLogs
 from rota.compose.service_figures import ServiceFigures
 from rota.control.declared import Declarations
 from rota.control.duties import Duties
 from rota.control.jobs.declared import Written
-from rota.control.jobs.ends import Outcomes
+from rota.control.jobs.ends import PendingOutcomes
 from rota.control.jobs.part import JobsPart
 from rota.control.term import Term
 from rota.kit.clock import Clock
 from rota.model.errors import Unavailable
 from rota.model.ids import NodeId, SessionId
-from rota.model.link import Accepted, AttemptId, LogPiece, Refused, Start
+from rota.model.link import Accepted, AttemptId, AttemptRefused, LogPiece, StartAttempt
 from rota.model.peers import Standing
 from rota.model.relay import ResourceTally
 from rota.node.admin import Admins
@@ -34,7 +34,7 @@ from rota.node.peers import Peers
 from rota.node.printed import Printed
 from rota.node.runtime import Runtime
 from rota.node.services_door import ServicesDoor
-from rota.node.session import Session
+from rota.node.session import NodeSession
 from rota.store import Store
 from rota.store.audit import AuditNotes
 from rota.store.logs.port import Logs
@@ -69,7 +69,7 @@ class NodeState:
     app_jobs: Written = field(default_factory=Written)
     """What its app declared last, over all its sessions."""
 
-    outcomes: Outcomes = field(default_factory=Outcomes)
+    outcomes: PendingOutcomes = field(default_factory=PendingOutcomes)
     """What attempts came to, until it is written."""
 
     services: ServicesDoor | None = None
@@ -84,7 +84,7 @@ class NodeState:
     store: Store | None = None
     """None while it is not reached."""
 
-    session: Session | None = None
+    session: NodeSession | None = None
     """None while it is not in the fleet."""
 
     term: Term | None = None
@@ -115,7 +115,7 @@ class NodeState:
     sessions: Sessions = field(init=False)
     """The browsers that have logged in."""
 
-    behind: Behind = field(init=False)
+    behind: NodeBackend = field(init=False)
     """What its doors see of it."""
 
     logs: Logs | None = None
@@ -124,7 +124,7 @@ class NodeState:
     def __post_init__(self) -> None:
         self.notes = AuditNotes(self.clock)
         self.sessions = Sessions(lambda: self.store, self.clock)
-        self.behind = Behind(
+        self.behind = NodeBackend(
             lambda: self.store,
             self.clock,
             self.watches,
@@ -142,9 +142,9 @@ class NodeState:
         runtime = self.runtime
         return (runtime.executors, runtime.executors - runtime.attempts.free) if runtime else (0, 0)
 
-    def take(self, start: Start) -> Accepted | Refused:
+    def take(self, start: StartAttempt) -> Accepted | AttemptRefused:
         """Take an attempt of which another node tells this one."""
-        return self.jobs.dispatch(start) if self.jobs else Refused(why=f"node {self.id} is not in the fleet now")
+        return self.jobs.dispatch(start) if self.jobs else AttemptRefused(why=f"node {self.id} is not in the fleet now")
 
     async def read_log(self, attempt: AttemptId, offset: int) -> LogPiece:
         """A piece of a log that this node has in memory or keeps."""
@@ -168,7 +168,7 @@ class NodeState:
     async def _tally(self, kind: str, resource: str) -> ResourceTally:
         return await self.tallies(kind, resource)
 
-    async def _steer(self, node: NodeId, verb: Verb, /, *, was_passed_on: bool = False, **fields: Any) -> Any:
+    async def _steer(self, node: NodeId, verb: SteerVerb, /, *, was_passed_on: bool = False, **fields: Any) -> Any:
         return await self.steer(node, verb, was_passed_on=was_passed_on, **fields)
 
     async def count_messages(self, kind: str, resource: str) -> tuple[ResourceTally, ...]:
@@ -193,7 +193,7 @@ class NodeState:
             "processes": runtime.processes() if runtime else None,
         }
 
-    def figures(self) -> Figures:
+    def figures(self) -> NodeFigures:
         """The node in numbers."""
         runtime, session = self.runtime, self.session
         workers: dict[tuple[str, str], int] = {}
@@ -201,7 +201,7 @@ class NodeState:
             for state in ("ready", "starting", "draining"):
                 sort = (pool.name.partition(":")[0], state)  # there may be a pool for each task
                 workers[sort] = workers.get(sort, 0) + getattr(pool, state)
-        return Figures(
+        return NodeFigures(
             workers=workers,
             exits=runtime.crew.exits if runtime else {},
             reloads=runtime.reloads.outcomes if runtime else {},

@@ -11,8 +11,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from rota.api.steer import PASSED_ON
-from rota.api.steer import Verb as Asked
+from rota.api.steer import PASSED_ON, SteerVerb
 from rota.kit.decoding import UNREADABLE
 from rota.model import keys
 from rota.model.errors import Conflict, Denied, Invalid, NotFound, RotaError, Unavailable, Unknown
@@ -53,7 +52,7 @@ class FleetSteering:
     ) -> None:
         self._node, self._store, self._own, self._token, self._tls = node, store, own, token, tls
 
-    async def __call__(self, node: NodeId, verb: Asked, /, *, was_passed_on: bool = False, **fields: Any) -> Any:
+    async def __call__(self, node: NodeId, verb: SteerVerb, /, *, was_passed_on: bool = False, **fields: Any) -> Any:
         """What the node says; NotFound if there is none of that name."""
         if node == self._node:
             return await self._answer(verb, fields)
@@ -61,7 +60,7 @@ class FleetSteering:
             raise Conflict(f"node {node} was meant, but node {self._node} is here; look its address up again")
         return await self._ask(node, await self._address(node), verb, fields)
 
-    async def _answer(self, verb: Asked, fields: dict[str, Any]) -> Any:
+    async def _answer(self, verb: SteerVerb, fields: dict[str, Any]) -> Any:
         try:
             return await self._own[verb](fields)
         except ReloadFailed as error:
@@ -82,7 +81,7 @@ class FleetSteering:
             raise Unavailable(f"node {node} has no HTTP door at the moment; try again")
         return record.http
 
-    async def _ask(self, node: NodeId, address: str, verb: Asked, fields: dict[str, Any]) -> Any:
+    async def _ask(self, node: NodeId, address: str, verb: SteerVerb, fields: dict[str, Any]) -> Any:
         import httpx2  # noqa: PLC0415  # a tenth of a second that only fleets of several nodes need
 
         method, path, body = _request(node, verb, fields)
@@ -91,7 +90,7 @@ class FleetSteering:
             "accept-encoding": "identity",  # what is unpacked may be a thousand times as large
             PASSED_ON: self._node,
         }
-        patience = LONGEST if verb in (Asked.RELOAD, Asked.ROLLBACK) else PATIENCE
+        patience = LONGEST if verb in (SteerVerb.RELOAD, SteerVerb.ROLLBACK) else PATIENCE
         try:
             async with httpx2.AsyncClient(timeout=patience, trust_env=False, verify=_context(self._tls)) as client:
                 scheme = "https" if self._tls else "http"
@@ -103,7 +102,7 @@ class FleetSteering:
         except (httpx2.HTTPError, *UNREADABLE, ValueError) as error:
             raise Unknown(f"node {node} did not report the outcome ({type(error).__name__}); look again") from None
         if answer.is_success:
-            return said["services"] if verb is Asked.SERVICES else said
+            return said["services"] if verb is SteerVerb.SERVICES else said
         raise _refusal(answer.status_code, said)
 
 
@@ -126,22 +125,22 @@ def _context(tls: TlsFiles | None) -> ssl.SSLContext | bool:
     return context
 
 
-def _request(node: NodeId, verb: Asked, fields: dict[str, Any]) -> tuple[str, str, dict[str, Any] | None]:
+def _request(node: NodeId, verb: SteerVerb, fields: dict[str, Any]) -> tuple[str, str, dict[str, Any] | None]:
     """Method, path and body of what is asked, as the HTTP door has it."""
     base = f"/v1/nodes/{quote(node, safe='')}"
-    if verb is Asked.PRINTED:
+    if verb is SteerVerb.PRINTED:
         thing = "/".join(quote(str(fields[name]), safe="") for name in ("kind", "id"))
         query = {name: str(fields[name]) for name in ("after", "tail") if fields[name]}
         return "GET", f"{base}/logs/{thing}?{urlencode(query)}", None
     service = f"{base}/services/{quote(str(fields.get('service', '')), safe='')}"
     match verb:
-        case Asked.SERVICES:
+        case SteerVerb.SERVICES:
             return "GET", f"{base}/services", None
-        case Asked.RELOAD | Asked.ROLLBACK:
+        case SteerVerb.RELOAD | SteerVerb.ROLLBACK:
             return "POST", f"{base}/{verb}", {}
-        case Asked.CLEAR:
+        case SteerVerb.CLEAR:
             return "POST", f"{service}/clear", {"groups": fields["groups"]}
-        case Asked.RESIZE:
+        case SteerVerb.RESIZE:
             return "POST", f"{service}/resize", {"group": fields["group"], "count": fields["count"]}
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 
 from rota.control.term import Term
-from rota.decide.declared import ORIGIN, Difference, differ
+from rota.decide.declared import ORIGIN, ResourceDiff, differ
 from rota.kit.clock import Clock
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Denied, Invalid, Unavailable, Unknown
@@ -61,10 +61,10 @@ async def keep_declared(term: Term, declared: Declarations, clock: Clock, tell: 
     while declared.wanted is None:
         declared.changed.clear()
         await declared.changed.wait()
-    await _Keeping(term, declared, clock, tell).run()
+    await _DeclaredSync(term, declared, clock, tell).run()
 
 
-class _Keeping:
+class _DeclaredSync:
     """What is stored, kept true, and what it lacks, written."""
 
     def __init__(self, term: Term, declared: Declarations, clock: Clock, tell: Tell) -> None:
@@ -156,7 +156,7 @@ class _Keeping:
             self._told.add(f"{name}: {why}")
             self._tell("config.failed", name, why=why)
 
-    def _changes(self, found: Difference) -> Iterator[tuple[Write, Expect]]:
+    def _changes(self, found: ResourceDiff) -> Iterator[tuple[Write, Expect]]:
         for each in found.add:
             key = keys.resource(each.kind, each.id)
             record = record_of(each, secrets.token_hex(16), self._clock.wall(), ORIGIN)

@@ -17,7 +17,7 @@ from itertools import count
 
 from rota.control.placing import Placing
 from rota.control.term import Term
-from rota.decide.episodes import Waiting, step
+from rota.decide.episodes import OpenWait, step
 from rota.decide.jobs.dispatch import is_ready, ready_since
 from rota.model import codec, keys
 from rota.model.episode import Episode, Wait
@@ -112,11 +112,11 @@ class _Waits:
         )
         await self._tell(Wait.RUN, told, runs, config.run_after, now)
 
-    def _aged(self, wait: Wait, found: dict[str, str], now: datetime) -> dict[str, Waiting]:
+    def _aged(self, wait: Wait, found: dict[str, str], now: datetime) -> dict[str, OpenWait]:
         """What waits, and since when this leader has seen that."""
         for known in [each for each in self._since if each[0] is wait and each[1] not in found]:
             del self._since[known]
-        return {name: Waiting(self._since.setdefault((wait, name), now), why) for name, why in found.items()}
+        return {name: OpenWait(self._since.setdefault((wait, name), now), why) for name, why in found.items()}
 
     async def _told(self) -> dict[tuple[Wait, str], tuple[Entry, Episode]]:
         entries = (await self._term.store.scan(keys.EPISODES)).entries
@@ -130,7 +130,7 @@ class _Waits:
         lagging = [each for each in found if each is not None and each.lag > limit]
         return {each.stream: f"it is {each.lag} records behind its source" for each in lagging}
 
-    async def _runs(self, told: Iterable[str], now: datetime) -> dict[str, Waiting]:
+    async def _runs(self, told: Iterable[str], now: datetime) -> dict[str, OpenWait]:
         """Runs that wait for nothing but a node; of very many some, and those that were told of."""
         found = await self._living()
         if len(found) >= LOOKED:
@@ -142,7 +142,7 @@ class _Waits:
         bound = Counter(run.job for run in runs if run.state is not RunState.PENDING)
         await self._look_at_limits({run.job for run in waiting}, bound, now)
         return {
-            run.id: Waiting(max(ready_since(run), self._full.get(run.job, EVER)), f"ask: rota why run {run.id}")
+            run.id: OpenWait(max(ready_since(run), self._full.get(run.job, EVER)), f"ask: rota why run {run.id}")
             for run in waiting
             if self._full.get(run.job) != now
         }
@@ -172,7 +172,7 @@ class _Waits:
         self,
         wait: Wait,
         told: dict[tuple[Wait, str], tuple[Entry, Episode]],
-        waiting: dict[str, Waiting],
+        waiting: dict[str, OpenWait],
         after: timedelta,
         now: datetime,
     ) -> None:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from itertools import count
 from typing import TypeVar
 
-from rota.decide.peers import Members, Verdict, health, is_forgotten, verdicts
+from rota.decide.peers import Members, PeerVerdict, health, is_forgotten, verdicts
 from rota.kit.clock import Clock
 from rota.model import codec, keys
 from rota.model.errors import Conflict
@@ -30,7 +30,7 @@ T = TypeVar("T")
 TOLD = 500_000
 """Where the numbers of events begin that are told here."""
 
-NO_DOOR = Verdict(Standing.ONLINE, "it has no door that others could try")
+NO_DOOR = PeerVerdict(Standing.ONLINE, "it has no door that others could try")
 
 
 class HealthKeeper:
@@ -52,10 +52,10 @@ class HealthKeeper:
         for node in sorted(standing.keys() | known.keys()):
             await self._tend(node, known.get(node), standing.get(node), now)
 
-    def _judge(self, members: Members, strikes: Iterable[Strikes]) -> dict[NodeId, Verdict]:
+    def _judge(self, members: Members, strikes: Iterable[Strikes]) -> dict[NodeId, PeerVerdict]:
         return verdicts(members, strikes, self._every)
 
-    async def _tend(self, node: NodeId, entry: Entry | None, verdict: Verdict | None, now: datetime) -> None:
+    async def _tend(self, node: NodeId, entry: Entry | None, verdict: PeerVerdict | None, now: datetime) -> None:
         before = understood(NodeHealth, entry, log)
         if entry is not None and before is None:
             return  # a newer Rota keeps it

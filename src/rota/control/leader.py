@@ -1,6 +1,6 @@
 """Leading: stand for election, run a term while it lasts, step down, begin again.
 
-`Candidate.run` goes on for as long as its session does. It watches the leader key, asks `decide.election` for its
+`LeaderCandidate.run` goes on for as long as its session does. It watches the leader key, asks `decide.election` for its
 stance after every change, and carries it out. A term ends when the key is no longer ours, when the lease gets too
 close to its end, or when what runs in it fails; then everything of the term is cancelled before the next look.
 
@@ -17,7 +17,7 @@ from random import random
 from typing import Any, NoReturn
 
 from rota.control.term import Term
-from rota.decide.election import Follow, Lead, Rest, Seen, Stance, Stand, stance
+from rota.decide.election import Follow, Lead, LeaderKeyState, Rest, Stance, Stand, stance
 from rota.kit.backoff import delays
 from rota.kit.clock import Clock
 from rota.model import codec, keys
@@ -25,7 +25,7 @@ from rota.model.errors import Conflict, Invalid, LeaseLost, TermOver, Unavailabl
 from rota.model.ids import NodeId, SessionId, TermNumber
 from rota.model.node import Leader
 from rota.store.follow import follow
-from rota.store.keeper import Keeper
+from rota.store.keeper import LeaseKeeper
 from rota.store.port import Absent, At, Entry, Put, Store
 
 log = logging.getLogger(__name__)
@@ -37,13 +37,13 @@ STEP_DOWN = 5.0
 """Seconds that what runs in a term has to stop."""
 
 
-class Candidate:
+class LeaderCandidate:
     """A session that stands for election and leads when it wins."""
 
     def __init__(
         self,
         store: Store,
-        keeper: Keeper,
+        keeper: LeaseKeeper,
         incarnation: At,
         node: NodeId,
         session: SessionId,
@@ -59,7 +59,7 @@ class Candidate:
         self._clock = clock
         self._lead = lead
         self._jitter = jitter
-        self._seen: Seen | None = None
+        self._seen: LeaderKeyState | None = None
         self._has_looked = False
         self._news = asyncio.Event()
         self._shown: Stance | None = None
@@ -164,7 +164,7 @@ class Candidate:
             async for entry in entries:
                 self._see(_seen(entry))
 
-    def _see(self, seen: Seen | None) -> None:
+    def _see(self, seen: LeaderKeyState | None) -> None:
         self._seen, self._has_looked = seen, True
         self._news.set()
 
@@ -181,15 +181,15 @@ class Candidate:
                 log.info("resting", extra={"node": self._node, "why": why})
 
 
-def _seen(entry: Entry | None) -> Seen | None:
+def _seen(entry: Entry | None) -> LeaderKeyState | None:
     if entry is None:
         return None
     try:
-        return Seen(codec.decode(Leader, entry.value), TermNumber(entry.created))
+        return LeaderKeyState(codec.decode(Leader, entry.value), TermNumber(entry.created))
     except Invalid as error:  # a newer Rota leads: we cannot tell who it is, only that it is not us
         log.warning("leader not understood", extra={"why": str(error)})
         unknown = Leader(node=NodeId("unknown"), session=SessionId("unknown"), since=datetime.min.replace(tzinfo=UTC))
-        return Seen(unknown, TermNumber(entry.created))
+        return LeaderKeyState(unknown, TermNumber(entry.created))
 
 
 async def _cancel(work: asyncio.Future[None]) -> None:

@@ -12,7 +12,7 @@ from rota.control.plan import How, Shift, demand_of, places
 from rota.control.view import FleetView
 from rota.decide.coverage import Coverage
 from rota.decide.flapping import Returns, returned
-from rota.decide.pace import Pace
+from rota.decide.pace import TokenBucket
 from rota.decide.placement import Movable, Place, rebalance
 from rota.kit.instant import Instant
 from rota.kit.record import replace
@@ -78,12 +78,13 @@ class Ramp:
 
     def __init__(self, per_second: int) -> None:
         self._per_second = per_second
-        self._paces: dict[NodeId, Pace] = {}
+        self._paces: dict[NodeId, TokenBucket] = {}
 
     def left(self, view: FleetView, now: Instant) -> dict[NodeId, int]:
         """By node, as of now."""
         self._paces = {
-            node: self._paces.get(node) or Pace(self._per_second, timedelta(seconds=1), now) for node in view.nodes
+            node: self._paces.get(node) or TokenBucket(self._per_second, timedelta(seconds=1), now)
+            for node in view.nodes
         }
         return {node: pace.left(now) for node, pace in self._paces.items()}
 

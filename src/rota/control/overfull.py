@@ -3,7 +3,7 @@
 from functools import partial
 
 from rota.control.view import FleetView
-from rota.decide.coverage import Hold
+from rota.decide.coverage import AssignedTask
 from rota.model.ids import Key
 
 EVICTED = 10
@@ -31,6 +31,6 @@ def overfull(view: FleetView) -> set[Key]:
     return evicted
 
 
-def _worth(view: FleetView, hold: Hold) -> tuple[bool, int, int]:
+def _worth(view: FleetView, hold: AssignedTask) -> tuple[bool, int, int]:
     record = view.resources.get(hold.resource)
     return (hold.key not in view.leaving, record.priority if record else -1, -hold.epoch)

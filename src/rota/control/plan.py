@@ -3,7 +3,7 @@
 `plan` looks at dirty resources: what each misses or has too much of (`decide.coverage`), where that goes
 (`decide.placement`), and where tasks go that are to leave their nodes. What is missing comes first; moves are given
 what is left, and only as fast as nodes may be given tasks (`ramp`). A resource is changed whole or not at all: a
-`Change` is its assignments and its status, with what they expect.
+`PlannedChange` is its assignments and its status, with what they expect.
 """
 
 from collections import Counter, defaultdict
@@ -14,8 +14,8 @@ from itertools import islice
 import msgspec
 
 from rota.control.view import FleetView, tags_of
-from rota.decide.coverage import Coverage, End, Hold, cover, free_slot, is_exclusive
-from rota.decide.placement import POLICIES, Bind, Demand, Pending, Place, Policy, Rules, place
+from rota.decide.coverage import AssignedTask, Coverage, End, cover, free_slot, is_exclusive
+from rota.decide.placement import POLICIES, BindReplica, Demand, Pending, Place, Policy, Rules, place
 from rota.decide.trouble import kept_until, last, noted
 from rota.kit.record import replace
 from rota.model import codec, keys
@@ -51,7 +51,7 @@ def chosen_by(settings: SupervisorConfig | PlacingRecord, rules: Rules) -> How:
     return How(POLICIES[settings.policy], settings.avoid_for, settings.tolerance / 100, rules)
 
 
-class Change(msgspec.Struct, frozen=True):
+class PlannedChange(msgspec.Struct, frozen=True):
     """What one resource gets: all of it, or nothing."""
 
     name: str
@@ -67,15 +67,15 @@ class Change(msgspec.Struct, frozen=True):
 class Shift(msgspec.Struct, frozen=True):
     """A task that goes to another node, though it might stay."""
 
-    hold: Hold
+    hold: AssignedTask
     to: NodeId
     why: str
 
 
-class Plan(msgspec.Struct, frozen=True):
+class PlacementPlan(msgspec.Struct, frozen=True):
     """What is to be written, and what has to be looked at again."""
 
-    changes: list[Change]
+    changes: list[PlannedChange]
     moved: Mapping[NodeId, int]
     """Slots that tasks on the move take on their new nodes."""
 
@@ -89,7 +89,7 @@ class Plan(msgspec.Struct, frozen=True):
 class _Move(msgspec.Struct, frozen=True):
     """Where a task that is to leave its node goes, or why it cannot."""
 
-    hold: Hold
+    hold: AssignedTask
     to: NodeId | None
     why: str
     """What spoke for the node, or what is in the way."""
@@ -106,7 +106,7 @@ def plan(
     evicted: Collection[Key] = (),
     shifts: Mapping[str, Shift] | None = None,
     ramp: Mapping[NodeId, int] | None = None,
-) -> Plan:
+) -> PlacementPlan:
     """What brings the dirty resources closer to being covered; nothing for those that are.
 
     `evicted` are assignments of tasks that have to leave their nodes; `shifts` tasks that had better, by resource;
@@ -117,7 +117,7 @@ def plan(
     coverages = {name: coverage_of(view, name, evicted, now) for name in sorted(dirty)}
     demands = [demand_of(view, name, each, how, now) for name, each in coverages.items() if each.missing]
     placement = place(demands, places(view), how.policy, rules=how.rules)
-    binds: dict[str, list[Bind]] = {}
+    binds: dict[str, list[BindReplica]] = {}
     for bind in placement.binds:
         binds.setdefault(bind.key, []).append(bind)
     taken = _slots_taken(view, [(bind.key, bind.node) for bind in placement.binds])
@@ -130,7 +130,7 @@ def plan(
         for name, each in coverages.items()
     ]
     _note_pending(view, coverages, binds, moves)
-    return Plan(
+    return PlacementPlan(
         [change for change in changes if change.writes],
         _slots_taken(view, _arriving(moves)),
         frozenset(name for name, move in moves.items() if move.is_next),
@@ -176,7 +176,10 @@ def _slots_taken(view: FleetView, tasks: Iterable[tuple[str, NodeId]]) -> Counte
 
 
 def _note_pending(
-    view: FleetView, coverages: Mapping[str, Coverage], binds: Mapping[str, list[Bind]], moves: Mapping[str, _Move]
+    view: FleetView,
+    coverages: Mapping[str, Coverage],
+    binds: Mapping[str, list[BindReplica]],
+    moves: Mapping[str, _Move],
 ) -> None:
     """Keep in mind who waits for room, and who for somebody to be near to; a promise that was kept is forgotten."""
     for name in binds:
@@ -194,7 +197,7 @@ def _note_pending(
 def _moves(
     view: FleetView,
     coverages: Mapping[str, Coverage],
-    binds: Sequence[Bind],
+    binds: Sequence[BindReplica],
     how: How,
     now: datetime,
     ramp: Mapping[NodeId, int] | None,
@@ -230,7 +233,7 @@ def _at_once(ramp: Mapping[NodeId, int] | None, node: NodeId, largest: int) -> i
     return max(ramp[node], largest) if ramp[node] > 0 else 0
 
 
-def _after(view: FleetView, binds: Sequence[Bind]) -> list[Place]:
+def _after(view: FleetView, binds: Sequence[BindReplica]) -> list[Place]:
     """The nodes that work, as they will be when these binds are carried out."""
     taken = _slots_taken(view, [(bind.key, bind.node) for bind in binds])
     new: defaultdict[NodeId, list[ResourceRecord]] = defaultdict(list)
@@ -267,9 +270,9 @@ def _shifted(
     return found
 
 
-def batches(changes: Iterable[Change]) -> Iterator[list[Change]]:
+def batches(changes: Iterable[PlannedChange]) -> Iterator[list[PlannedChange]]:
     """Changes in groups that fit into one commit; stores limit expectations as they limit writes."""
-    batch: list[Change] = []
+    batch: list[PlannedChange] = []
     size = 0
     for change in changes:
         more = max(len(change.writes), len(change.expect))
@@ -282,7 +285,7 @@ def batches(changes: Iterable[Change]) -> Iterator[list[Change]]:
         yield batch
 
 
-def _is_short(coverage: Coverage, binds: Mapping[str, list[Bind]], name: str) -> bool:
+def _is_short(coverage: Coverage, binds: Mapping[str, list[BindReplica]], name: str) -> bool:
     return len(coverage.keep) - len(coverage.relieved) + len(binds.get(name, ())) < coverage.wanted
 
 
@@ -357,10 +360,10 @@ def _change(
     view: FleetView,
     name: str,
     coverage: Coverage,
-    binds: list[Bind],
+    binds: list[BindReplica],
     pending: Pending | None,
     move: _Move | None,
-) -> Change:
+) -> PlannedChange:
     # What nodes said of reliefs has been heard by now: those they relieve end with this change, or did before.
     writes: list[Write] = [Delete(key) for key in view.reliefs.get(name, {})]
     expect: list[Expect] = []
@@ -391,14 +394,14 @@ def _change(
         expect.append(At(keys.RESOURCES + name, view.versions[name]) if record else Absent(keys.RESOURCES + name))
     planned: Expect = At(key, view.planned[name]) if name in view.planned else Absent(key)
     blank = ResourceStatus(ID="", Name=name, AssignedNode="", CreationTime=0, kind="", replicas=0, assigned=0)
-    return Change(name, tuple(writes), (*expect, planned), planned, Put(key, codec.encode(before or blank)))
+    return PlannedChange(name, tuple(writes), (*expect, planned), planned, Put(key, codec.encode(before or blank)))
 
 
 def _renew_and_bind(
     view: FleetView,
     record: ResourceRecord,
     coverage: Coverage,
-    binds: list[Bind],
+    binds: list[BindReplica],
     writes: list[Write],
     expect: list[Expect],
 ) -> None:
@@ -423,13 +426,13 @@ def _renew_and_bind(
         expect.append(Absent(key))
 
 
-def _stopped(coverage: Coverage, hold: Hold, why: str) -> Coverage:
+def _stopped(coverage: Coverage, hold: AssignedTask, why: str) -> Coverage:
     """The same, but this exclusive task is asked to stop, so that another may start."""
     keep = tuple(each for each in coverage.keep if each.key != hold.key)
     return replace(coverage, keep=keep, end=(*coverage.end, End(hold, why, must_confirm=True)))
 
 
-def _relieve(record: ResourceRecord, hold: Hold, to: NodeId, writes: list[Write], expect: list[Expect]) -> None:
+def _relieve(record: ResourceRecord, hold: AssignedTask, to: NodeId, writes: list[Write], expect: list[Expect]) -> None:
     """Have a node run the same task, and say so."""
     key = keys.assignment(to, hold.task)
     successor = replace(_assignment(record, hold.assignment.slot, exclusive=False), relieves=hold.node)
@@ -458,7 +461,7 @@ def _status(
     view: FleetView,
     record: ResourceRecord,
     coverage: Coverage,
-    binds: list[Bind],
+    binds: list[BindReplica],
     pending: Pending | None,
     move: _Move | None,
 ) -> ResourceStatus:

@@ -11,8 +11,7 @@ import msgspec
 
 from rota.control.moves import shifts
 from rota.control.overfull import overfull
-from rota.control.plan import Change as Planned
-from rota.control.plan import How, plan
+from rota.control.plan import How, PlannedChange, plan
 from rota.control.view import FleetView
 from rota.kit.record import replace
 from rota.model import codec, keys
@@ -182,7 +181,7 @@ def _carry_out(view: FleetView, how: How, now: datetime, rebalance: bool) -> Non
     raise AssertionError("planning does not come to an end")
 
 
-def _writes(changes: Iterable[Planned]) -> list[Write]:
+def _writes(changes: Iterable[PlannedChange]) -> list[Write]:
     return [write for change in changes for write in change.writes]
 
 

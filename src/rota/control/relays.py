@@ -27,10 +27,10 @@ RETRY = 0.5
 
 async def keep_relay_map(term: Term, tell: Callable[..., None]) -> None:
     """Write the next map when it is time, until the term ends."""
-    await _Keeping(term, tell).run()
+    await _RelayMapSync(term, tell).run()
 
 
-class _Keeping:
+class _RelayMapSync:
     def __init__(self, term: Term, tell: Callable[..., None]) -> None:
         self._term, self._tell = term, tell
         self._map: RelayMap | None = None

@@ -15,7 +15,7 @@ from rota.model import codec, keys
 from rota.model.errors import Compacted
 from rota.model.ids import NodeId, SessionId
 from rota.model.node import Node, Roster
-from rota.store.port import Commit, Listing, Put
+from rota.store.port import Commit, Put, ScanResult
 from rota.store.records import understood
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ async def _tell(term: Term, tell: Callable[..., None], before: Sessions, after: 
     return after
 
 
-def _load(listing: Listing) -> Sessions:
+def _load(listing: ScanResult) -> Sessions:
     nodes = (understood(Node, entry, log) for entry in listing.entries)
     return {node.id: node.session for node in nodes if node is not None}
 

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from rota.control.term import Term
-from rota.decide.listing import Ask, next_query
+from rota.decide.listing import QuerySource, next_query
 from rota.kit.clock import Clock
 from rota.model import codec, keys
 from rota.model.errors import Compacted, Conflict, Unavailable, Unknown
@@ -163,11 +163,11 @@ class _Asking:
             self._began,
             now,
         )
-        if isinstance(found, Ask):
+        if isinstance(found, QuerySource):
             return await self._ask(kind.name, found, sync[1] if sync else None)
         return max(found.until - now, timedelta(0)) if found.until else LONGEST
 
-    async def _ask(self, kind: str, ask: Ask, sync: Revision | None) -> timedelta:
+    async def _ask(self, kind: str, ask: QuerySource, sync: Revision | None) -> timedelta:
         key = keys.query(kind)
         record = Query(
             kind=kind,

@@ -34,12 +34,12 @@ from rota.control.jobs.clock import StoreClock
 from rota.control.moves import Damping, Ramp, shifts
 from rota.control.overfull import overfull
 from rota.control.placing import Current, Placing
-from rota.control.plan import Change, Plan, Shift, batches, chosen_by, plan, portion
+from rota.control.plan import PlacementPlan, PlannedChange, Shift, batches, chosen_by, plan, portion
 from rota.control.rests import Rests, Version
 from rota.control.term import Term
 from rota.control.view import FleetView, read_fleet
-from rota.decide.pace import Pace
-from rota.kit.aside import Aside, in_thread
+from rota.decide.pace import TokenBucket
+from rota.kit.aside import Offload, in_thread
 from rota.kit.clock import Clock
 from rota.model import codec, keys
 from rota.model.errors import Compacted, Conflict, Unavailable, Unknown
@@ -76,7 +76,7 @@ async def supervise(
     clock: Clock,
     tell: Tell,
     *,
-    aside: Aside = in_thread,
+    aside: Offload = in_thread,
 ) -> None:
     """Keep resources covered until the term ends; `aside` makes large plans."""
     is_new = not last_known.nodes
@@ -101,7 +101,7 @@ class Supervisor:
         placing: Placing,
         clock: Clock,
         tell: Tell,
-        aside: Aside = in_thread,
+        aside: Offload = in_thread,
     ) -> None:
         self._term, self._view, self._placing, self._clock, self._tell = term, view, placing, clock, tell
         self._aside = aside
@@ -174,7 +174,7 @@ class Supervisor:
         self._settings, self._config = settings, config
         self._how = chosen_by(config, settings.rules)
         self._ramp = Ramp(config.ramp)
-        self._budget = Pace(config.rebalance, timedelta(minutes=1), self._clock.monotonic())
+        self._budget = TokenBucket(config.rebalance, timedelta(minutes=1), self._clock.monotonic())
 
     def _take_in_settings(self) -> None:
         """Go on with the settings of a reload: plan everything by them, and look at the balance again."""
@@ -301,7 +301,7 @@ class Supervisor:
                 lanes.create_task(work(), name="commit")
         await self._until_seen(reached)
 
-    async def _planned(self, dirty: set[str]) -> Plan:
+    async def _planned(self, dirty: set[str]) -> PlacementPlan:
         """The plan for what is dirty and, if a tick found something, for what is to be moved."""
         view, now = self._view, self._store_clock.now()
         ramp, evicted = self._ramp.left(view, self._clock.monotonic()), self._evicted()
@@ -309,7 +309,7 @@ class Supervisor:
         if is_due:
             dirty |= self._waiting | self._overdue()
 
-        def work() -> tuple[set[str], Plan]:
+        def work() -> tuple[set[str], PlacementPlan]:
             dirty.update(view.retried())
             self._note_rests(dirty)
             # While a node sheds tasks, balance waits: it would move others in their place.
@@ -372,7 +372,7 @@ class Supervisor:
         self._is_due = True
         self._news.set()
 
-    async def _commit(self, batch: list[Change]) -> Revision:
+    async def _commit(self, batch: list[PlannedChange]) -> Revision:
         """Write a batch; what could not be written is dirty again."""
         writes = [write for change in batch for write in change.writes]
         expect = list(dict.fromkeys(each for change in batch for each in change.expect))
@@ -393,7 +393,7 @@ class Supervisor:
         self._again(batch)
         return reached
 
-    async def _settle(self, batch: list[Change]) -> Revision:
+    async def _settle(self, batch: list[PlannedChange]) -> Revision:
         """Make sure that a commit of unknown outcome was accepted, or that it never will be."""
         while True:
             await asyncio.sleep(RETRY)
@@ -416,14 +416,14 @@ class Supervisor:
             except (Unavailable, Unknown):
                 await asyncio.sleep(RETRY)
 
-    async def _one_by_one(self, batch: list[Change]) -> Revision:
+    async def _one_by_one(self, batch: list[PlannedChange]) -> Revision:
         """Find out whom a conflict is about, without holding up the others."""
         reached = Revision(0)
         for change in batch:
             reached = max(reached, await self._commit([change]))
         return reached
 
-    def _again(self, batch: list[Change]) -> None:
+    def _again(self, batch: list[PlannedChange]) -> None:
         self._view.dirty |= {change.name for change in batch}
         self._news.set()
 

@@ -17,14 +17,14 @@ from rota.model import keys
 from rota.model.errors import Conflict, TermOver
 from rota.model.ids import Revision, TermNumber
 from rota.store.around import StoreAround
-from rota.store.keeper import Keeper
+from rota.store.keeper import LeaseKeeper
 from rota.store.port import At, Expect, Store, Write
 
 
 class Term:
     """The right to write as leader, while it lasts."""
 
-    def __init__(self, number: TermNumber, store: Store, keeper: Keeper, incarnation: At) -> None:
+    def __init__(self, number: TermNumber, store: Store, keeper: LeaseKeeper, incarnation: At) -> None:
         self.number = number
         self.store: Store = _Fenced(store, self)
         self._unfenced = store

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from rota.control.retries import FEW, Retries
 from rota.control.tag_counts import TagCounts
-from rota.decide.coverage import Hold, being_relieved
+from rota.decide.coverage import AssignedTask, being_relieved
 from rota.decide.placement import Tag
 from rota.kit.record import replace
 from rota.model import keys
@@ -94,15 +94,15 @@ class FleetView:
         self.planned: dict[str, Revision] = {}
         """When each resource's status was last written: what was planned later expects it so."""
 
-        self.holds: defaultdict[str, dict[Key, Hold]] = defaultdict(dict)
+        self.holds: defaultdict[str, dict[Key, AssignedTask]] = defaultdict(dict)
         """By resource: its assignments, by key."""
 
-        self.on_node: defaultdict[NodeId, dict[Key, Hold]] = defaultdict(dict)
+        self.on_node: defaultdict[NodeId, dict[Key, AssignedTask]] = defaultdict(dict)
         self.used: defaultdict[NodeId, int] = defaultdict(int)
         """Slots that are taken on each node."""
 
         self.counts = TagCounts()
-        self.leaving: dict[Key, Hold] = {}
+        self.leaving: dict[Key, AssignedTask] = {}
         """Tasks that are being stopped, or end when another runs in their place; by their assignments."""
 
         self.reliefs: defaultdict[str, dict[Key, Relief]] = defaultdict(dict)
@@ -325,7 +325,7 @@ class FleetView:
             del self.holds[name]
         assignment = understood(Assignment, entry, log)
         if assignment is not None and entry is not None:
-            hold = Hold(task, node_id, entry.modified, assignment)
+            hold = AssignedTask(task, node_id, entry.modified, assignment)
             self.holds[name][key] = self.on_node[node_id][key] = hold
             self.used[node_id] += assignment.cost
             self._count(key, hold)
@@ -338,7 +338,7 @@ class FleetView:
         for key, hold in holds.items():
             _put(self.leaving, key, hold if key in leaving else None)
 
-    def _count(self, key: Key, hold: Hold) -> None:
+    def _count(self, key: Key, hold: AssignedTask) -> None:
         """Take a task's tags into account on its node."""
         record = self.resources.get(hold.resource)
         affinity = self.affinity(record) if record else NO_AFFINITY
@@ -360,7 +360,7 @@ class FleetView:
             retries.begin(len(waiting))
 
 
-def _leaving(holds: Mapping[Key, Hold]) -> set[Key]:
+def _leaving(holds: Mapping[Key, AssignedTask]) -> set[Key]:
     """The assignments of a resource whose tasks are being stopped, or end when another runs in their place."""
     if not any(hold.assignment.relieves or hold.assignment.stopping for hold in holds.values()):
         return set()  # nearly all, and there may be a million

@@ -24,9 +24,9 @@ from rota.model.token import Access, TokenRecord
 
 __all__ = [
     "Access",
-    "Admitted",
+    "AdmittedCaller",
     "Gate",
-    "Known",
+    "KnownToken",
     "TurnedAway",
     "by_digest",
     "digest",
@@ -43,7 +43,7 @@ OPERATOR = "operator"
 WHERE = "which is in the file that the node's setting `token` names, or in the file `token` of its data folder"
 
 
-class Known(msgspec.Struct, frozen=True):
+class KnownToken(msgspec.Struct, frozen=True):
     """A token that opens something; its digest is all that is kept of it."""
 
     digest: bytes
@@ -61,10 +61,10 @@ class Known(msgspec.Struct, frozen=True):
 
     def opens(self, needed: Access, now: datetime) -> bool:
         """Does it open that now?"""
-        return self.access.covers(needed) and isinstance(_judged(self, needed, now), Admitted)
+        return self.access.covers(needed) and isinstance(_judged(self, needed, now), AdmittedCaller)
 
 
-class Admitted(msgspec.Struct, frozen=True):
+class AdmittedCaller(msgspec.Struct, frozen=True):
     """Who was let in, and what it may do."""
 
     name: str
@@ -94,23 +94,23 @@ class TurnedAway(msgspec.Struct, frozen=True):
 class Gate(msgspec.Struct, frozen=True):
     """The tokens that are known here."""
 
-    known: tuple[Known, ...]
+    known: tuple[KnownToken, ...]
     """The node's own."""
 
     where: str = WHERE
     """Where a caller finds one, as the end of a sentence. It is said to strangers, so it names no path."""
 
-    recorded: Mapping[bytes, Known] = msgspec.field(default_factory=dict)
+    recorded: Mapping[bytes, KnownToken] = msgspec.field(default_factory=dict)
     """Those of the store by their digests; they count more. Who gives them keeps them up to date."""
 
-    def judge(self, authorization: str | None, needed: Access, now: datetime) -> Admitted | TurnedAway:
+    def judge(self, authorization: str | None, needed: Access, now: datetime) -> AdmittedCaller | TurnedAway:
         """Who the caller with this header is, if what it may do is enough; otherwise why it is turned away."""
         shown = _token(authorization)
         if shown is None:
             return TurnedAway(f"this needs a token; send the header authorization: Bearer TOKEN, {self.where}", True)
         return self.judge_digest(digest(shown), needed, now)
 
-    def judge_digest(self, found: bytes, needed: Access, now: datetime) -> Admitted | TurnedAway:
+    def judge_digest(self, found: bytes, needed: Access, now: datetime) -> AdmittedCaller | TurnedAway:
         """The same, of a token with this digest."""
         held = self.recorded.get(found) or next((each for each in self.known if each.digest == found), None)
         if held is None:
@@ -119,7 +119,7 @@ class Gate(msgspec.Struct, frozen=True):
 
     def with_records(
         self,
-        recorded: Mapping[bytes, Known],
+        recorded: Mapping[bytes, KnownToken],
         once: Mapping[bytes, str] = MappingProxyType({}),
         unsure: Collection[bytes] = (),
     ) -> "Gate":
@@ -142,24 +142,24 @@ class Gate(msgspec.Struct, frozen=True):
         return sorted(digest for digest, each in best.items() if each.opens(needed, now))
 
 
-def known(token: str, access: Access, name: str = OPERATOR) -> Known:
+def known(token: str, access: Access, name: str = OPERATOR) -> KnownToken:
     """A token as a gate knows it."""
-    return Known(digest(token), access, name)
+    return KnownToken(digest(token), access, name)
 
 
-def by_digest(records: Iterable[TokenRecord]) -> dict[bytes, Known]:
+def by_digest(records: Iterable[TokenRecord]) -> dict[bytes, KnownToken]:
     """Tokens of the store as a gate looks them up."""
     return {each.digest: each for record in records for each in known_of(record)}
 
 
-def known_of(record: TokenRecord) -> tuple[Known, ...]:
+def known_of(record: TokenRecord) -> tuple[KnownToken, ...]:
     """A token of the store as a gate knows it: the newest, and the one before it while that is still taken."""
     is_revoked = record.revoked is not None
-    newest = Known(bytes.fromhex(record.digest), record.access, record.name, record.expires, is_revoked)
+    newest = KnownToken(bytes.fromhex(record.digest), record.access, record.name, record.expires, is_revoked)
     if not record.older or record.older_until is None:
         return (newest,)
     ends = min(record.older_until, record.expires) if record.expires else record.older_until
-    return newest, Known(bytes.fromhex(record.older), record.access, record.name, ends, is_revoked)
+    return newest, KnownToken(bytes.fromhex(record.older), record.access, record.name, ends, is_revoked)
 
 
 def refusal(held: Access, needed: Access, name: str = "") -> TurnedAway | None:
@@ -179,7 +179,7 @@ def digest(token: str) -> bytes:
     return hashlib.sha256(token.encode(errors="replace")).digest()
 
 
-def _judged(held: Known, needed: Access, now: datetime) -> Admitted | TurnedAway:
+def _judged(held: KnownToken, needed: Access, now: datetime) -> AdmittedCaller | TurnedAway:
     if held.is_revoked:
         return TurnedAway(f"token {held.name} was revoked; ask an admin of the fleet for another", True, held.name)
     if held.is_replaced:
@@ -195,7 +195,7 @@ def _judged(held: Known, needed: Access, now: datetime) -> Admitted | TurnedAway
         return TurnedAway(
             f"token {held.name} expired at {ended}; ask an admin of the fleet for another", True, held.name
         )
-    return refusal(held.access, needed, held.name) or Admitted(held.name, held.access)
+    return refusal(held.access, needed, held.name) or AdmittedCaller(held.name, held.access)
 
 
 def _token(authorization: str | None) -> str | None:

@@ -22,7 +22,7 @@ from rota.model.ids import Key, NodeId, Revision
 from rota.model.resource import KindRecord, ResourceRecord
 
 
-class Hold(msgspec.Struct, frozen=True):
+class AssignedTask(msgspec.Struct, frozen=True):
     """A task of a resource on a node, as its assignment says."""
 
     task: str
@@ -46,7 +46,7 @@ class Hold(msgspec.Struct, frozen=True):
 class End(msgspec.Struct, frozen=True):
     """A task to be taken from its node."""
 
-    hold: Hold
+    hold: AssignedTask
     why: str
     must_confirm: bool = False
     """Must the node say that it has stopped before another may begin?"""
@@ -55,21 +55,21 @@ class End(msgspec.Struct, frozen=True):
 class Coverage(msgspec.Struct, frozen=True):
     """What to do about one resource."""
 
-    keep: tuple[Hold, ...]
+    keep: tuple[AssignedTask, ...]
     """Tasks that stay, also those that are about to stop and have not said so yet."""
 
     end: tuple[End, ...]
-    renew: tuple[Hold, ...]
+    renew: tuple[AssignedTask, ...]
     """Tasks that stay where they are but were told something else than the resource says now."""
 
     wanted: int
     missing: int
     """How many tasks have to be placed."""
 
-    relieved: tuple[Hold, ...] = ()
+    relieved: tuple[AssignedTask, ...] = ()
     """Those of `keep` that stay only until another runs in their place."""
 
-    leaving: Hold | None = None
+    leaving: AssignedTask | None = None
     """The one of `keep` that should move to another node next, if any."""
 
     @property
@@ -81,7 +81,7 @@ class Coverage(msgspec.Struct, frozen=True):
 def cover(
     record: ResourceRecord | None,
     kind: KindRecord | None,
-    holds: Sequence[Hold],
+    holds: Sequence[AssignedTask],
     present: Collection[NodeId],
     evicted: Collection[Key] = (),
     drained: Collection[NodeId] = (),
@@ -98,7 +98,7 @@ def cover(
     wanted = record.replicas or (kind.replicas if kind else len(there) - len(being_relieved(there)))
     unfit = {hold.key: why for hold in there if (why := _unfit(hold, record, evicted, overdue))}
     reliefs = being_relieved([hold for hold in there if hold.key not in unfit])
-    keep: list[Hold] = []
+    keep: list[AssignedTask] = []
     ends: list[End] = []
     room = wanted
     for hold in there:
@@ -128,24 +128,24 @@ def cover(
     return replace(covered, leaving=next((hold for hold in keep if hold.node in drained), None))
 
 
-def _uncovered(lost: Sequence[End], there: Sequence[Hold]) -> Coverage:
+def _uncovered(lost: Sequence[End], there: Sequence[AssignedTask]) -> Coverage:
     """All tasks of a removed resource end; exclusive ones stay until their nodes confirm, for it may be added again."""
     keep = tuple(hold for hold in there if hold.assignment.stopping)
     ends = (_end(hold, "the resource was removed") for hold in there if not hold.assignment.stopping)
     return Coverage(keep, (*lost, *ends), (), 0, 0)
 
 
-def _end(hold: Hold, why: str) -> End:
+def _end(hold: AssignedTask, why: str) -> End:
     """The end of a task whose node is there: before an exclusive one has stopped, no other may begin."""
     return End(hold, why, must_confirm=hold.assignment.exclusive)
 
 
-def _live_ones_first(hold: Hold) -> tuple[bool, int]:
+def _live_ones_first(hold: AssignedTask) -> tuple[bool, int]:
     """The order in which tasks are counted: one that stops must not take the place of one that runs."""
     return hold.assignment.stopping, hold.assignment.slot
 
 
-def being_relieved(holds: Sequence[Hold]) -> dict[Key, Hold]:
+def being_relieved(holds: Sequence[AssignedTask]) -> dict[Key, AssignedTask]:
     """By the assignment of each task that another is to take the place of: that other, later one of its slot."""
     later = [hold for hold in holds if hold.assignment.relieves is not None and not hold.assignment.stopping]
     return {
@@ -166,7 +166,7 @@ def free_slot(taken: Collection[int]) -> int:
     return slot
 
 
-def _unfit(hold: Hold, record: ResourceRecord, evicted: Collection[Key], overdue: Collection[NodeId]) -> str:
+def _unfit(hold: AssignedTask, record: ResourceRecord, evicted: Collection[Key], overdue: Collection[NodeId]) -> str:
     if hold.assignment.stopping:
         return ""
     if record.pin is not None and hold.node != record.pin:
@@ -176,7 +176,7 @@ def _unfit(hold: Hold, record: ResourceRecord, evicted: Collection[Key], overdue
     return "its node has fewer slots than tasks" if hold.key in evicted else ""
 
 
-def _is_outdated(hold: Hold, record: ResourceRecord, kind: KindRecord | None) -> bool:
+def _is_outdated(hold: AssignedTask, record: ResourceRecord, kind: KindRecord | None) -> bool:
     told = hold.assignment
     return (told.spec, told.cost, told.exclusive) != (record.spec, record.cost, is_exclusive(told, kind))
 

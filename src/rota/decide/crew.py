@@ -27,7 +27,7 @@ from rota.decide.restart import Falls, RestartPolicy
 from rota.kit.instant import Instant
 
 
-class Phase(StrEnum):
+class WorkerPhase(StrEnum):
     """Where a member stands."""
 
     STARTING = "starting"
@@ -35,7 +35,7 @@ class Phase(StrEnum):
     DRAINING = "draining"
 
 
-class Pool(msgspec.Struct, frozen=True):
+class WorkerPool(msgspec.Struct, frozen=True):
     """Workers of one sort."""
 
     name: str
@@ -56,14 +56,14 @@ class Pool(msgspec.Struct, frozen=True):
     """Is it there for one task, which may come, go and fail at any time?"""
 
 
-class Member(msgspec.Struct, frozen=True):
+class CrewMember(msgspec.Struct, frozen=True):
     """One worker process."""
 
     id: int
     pool: str
     slot: int
     generation: int
-    phase: Phase
+    phase: WorkerPhase
     since: Instant
     """When it came into its phase."""
 
@@ -77,12 +77,12 @@ class Member(msgspec.Struct, frozen=True):
     """Which piece of work it was started for."""
 
 
-class Crew(msgspec.Struct, frozen=True):
+class CrewState(msgspec.Struct, frozen=True):
     """What a node has and wants."""
 
-    pools: Mapping[str, Pool]
+    pools: Mapping[str, WorkerPool]
     target: int
-    members: tuple[Member, ...]
+    members: tuple[CrewMember, ...]
     loaders: frozenset[int]
     """Generations that can fork now."""
 
@@ -94,7 +94,7 @@ class Crew(msgspec.Struct, frozen=True):
     restart: RestartPolicy = msgspec.field(default_factory=RestartPolicy)
 
 
-class Start(msgspec.Struct, frozen=True):
+class StartWorker(msgspec.Struct, frozen=True):
     """Fork a worker."""
 
     pool: str
@@ -102,50 +102,54 @@ class Start(msgspec.Struct, frozen=True):
     generation: int
 
 
-class Drain(msgspec.Struct, frozen=True):
+class DrainWorker(msgspec.Struct, frozen=True):
     """Let a worker finish what it has, and end."""
 
     member: int
     why: str
 
 
-class Kill(msgspec.Struct, frozen=True):
+class KillWorker(msgspec.Struct, frozen=True):
     """End a worker now."""
 
     member: int
     why: str
 
 
-Action = Start | Drain | Kill
+Action = StartWorker | DrainWorker | KillWorker
 
 
-class Plan(msgspec.Struct, frozen=True):
+class CrewPlan(msgspec.Struct, frozen=True):
     """What to do now, and when to look again if nothing happens before."""
 
     actions: tuple[Action, ...]
     look_again: Instant | None
 
 
-def plan(crew: Crew, now: Instant) -> Plan:
+def plan(crew: CrewState, now: Instant) -> CrewPlan:
     """What brings the members closer to the pools."""
-    by_pool: dict[str, list[Member]] = defaultdict(list)
+    by_pool: dict[str, list[CrewMember]] = defaultdict(list)
     for member in crew.members:
         by_pool[member.pool].append(member)
     actions: list[Action] = []
     waits: list[Instant] = []
     for name, members in by_pool.items():
         if name not in crew.pools:
-            actions += (Drain(member.id, "not wanted any more") for member in members if member.phase != Phase.DRAINING)
+            actions += (
+                DrainWorker(member.id, "not wanted any more")
+                for member in members
+                if member.phase != WorkerPhase.DRAINING
+            )
     for pool in crew.pools.values():
         actions += _for_pool(crew, pool, by_pool.get(pool.name, []), now, waits)
-    drained = {action.member for action in actions if isinstance(action, Drain)}
+    drained = {action.member for action in actions if isinstance(action, DrainWorker)}
     for member in crew.members:
         if member.id not in drained and (late := _late(crew, member, now, waits)):
-            actions.append(Kill(member.id, late))
-    return Plan(tuple(actions), min(waits, default=None))
+            actions.append(KillWorker(member.id, late))
+    return CrewPlan(tuple(actions), min(waits, default=None))
 
 
-def is_settled(crew: Crew, generation: int) -> bool:
+def is_settled(crew: CrewState, generation: int) -> bool:
     """Does every pool have all it wants, ready and of this generation, and nothing else but what drains?
 
     Pools of tasks do not count: a task may fail for reasons that no code can change.
@@ -153,16 +157,16 @@ def is_settled(crew: Crew, generation: int) -> bool:
     lasting = {name: pool for name, pool in crew.pools.items() if not pool.is_task}
     tasks = crew.pools.keys() - lasting.keys()
     wanted = {(pool.name, slot) for pool in lasting.values() for slot in range(pool.count) if not pool.generation}
-    there = {(m.pool, m.slot) for m in crew.members if m.generation == generation and m.phase == Phase.READY}
-    older = [m for m in crew.members if m.generation != generation and m.phase != Phase.DRAINING]
+    there = {(m.pool, m.slot) for m in crew.members if m.generation == generation and m.phase == WorkerPhase.READY}
+    older = [m for m in crew.members if m.generation != generation and m.phase != WorkerPhase.DRAINING]
     return wanted <= there and all(member.pool in tasks for member in older)
 
 
 def _for_pool(
-    crew: Crew, pool: Pool, members: list[Member], now: Instant, waits: list[Instant]
-) -> Iterator[Start | Drain]:
+    crew: CrewState, pool: WorkerPool, members: list[CrewMember], now: Instant, waits: list[Instant]
+) -> Iterator[StartWorker | DrainWorker]:
     generation = pool.generation or crew.target
-    by_slot: dict[int, list[Member]] = defaultdict(list)
+    by_slot: dict[int, list[CrewMember]] = defaultdict(list)
     for member in members:
         by_slot[member.slot].append(member)
     fit = {slot: _fitting(by_slot[slot], pool, generation) for slot in range(pool.count)}
@@ -172,15 +176,15 @@ def _for_pool(
 
 
 def _starts(
-    crew: Crew,
-    pool: Pool,
-    by_slot: Mapping[int, list[Member]],
-    fit: Mapping[int, list[Member]],
+    crew: CrewState,
+    pool: WorkerPool,
+    by_slot: Mapping[int, list[CrewMember]],
+    fit: Mapping[int, list[CrewMember]],
     renewing: int | None,
     generation: int,
     now: Instant,
     waits: list[Instant],
-) -> Iterator[Start]:
+) -> Iterator[StartWorker]:
     if generation not in crew.loaders or (pool.needs_lease and not _may_act(crew, now)):
         return  # the loader's return is an event, and so is the lease's
     has_older = pool.breaks_first and any(
@@ -190,74 +194,75 @@ def _starts(
         if fit[slot]:
             continue
         worn_ones_turn_has_not_come = slot != renewing and any(
-            member.worn and member.generation == generation and member.phase == Phase.READY for member in by_slot[slot]
+            member.worn and member.generation == generation and member.phase == WorkerPhase.READY
+            for member in by_slot[slot]
         )
         must_end_first = any(pool.breaks_first or member.version != pool.version for member in by_slot[slot])
         if worn_ones_turn_has_not_come or must_end_first or has_older:
             continue
         start_at = crew.falls.get((pool.name, slot), Falls()).start_at(crew.restart)
         if start_at <= now:
-            yield Start(pool.name, slot, generation)
+            yield StartWorker(pool.name, slot, generation)
         else:
             waits.append(start_at)
 
 
 def _drains(
-    pool: Pool, by_slot: Mapping[int, list[Member]], fit: Mapping[int, list[Member]], generation: int
-) -> Iterator[Drain]:
+    pool: WorkerPool, by_slot: Mapping[int, list[CrewMember]], fit: Mapping[int, list[CrewMember]], generation: int
+) -> Iterator[DrainWorker]:
     has_flipped = all(_is_ready(fit[slot]) for slot in range(pool.count))
     for slot, members in sorted(by_slot.items()):
         for member in members:
-            if member.phase == Phase.DRAINING:
+            if member.phase == WorkerPhase.DRAINING:
                 continue
             if slot >= pool.count:
-                yield Drain(member.id, "the pool became smaller")
+                yield DrainWorker(member.id, "the pool became smaller")
             elif member.version != pool.version:
-                yield Drain(member.id, f"version {pool.version} takes its place")
+                yield DrainWorker(member.id, f"version {pool.version} takes its place")
             elif member.generation != generation and (has_flipped or pool.breaks_first):
-                yield Drain(member.id, f"generation {generation} took over")
+                yield DrainWorker(member.id, f"generation {generation} took over")
             elif member.worn and (pool.breaks_first or (member not in fit[slot] and _is_ready(fit[slot]))):
-                yield Drain(member.id, member.worn)
+                yield DrainWorker(member.id, member.worn)
 
 
-def _fitting(members: Iterable[Member], pool: Pool, generation: int) -> list[Member]:
+def _fitting(members: Iterable[CrewMember], pool: WorkerPool, generation: int) -> list[CrewMember]:
     """Those that a slot may keep."""
     return [
         member
         for member in members
         if (member.generation, member.version) == (generation, pool.version)
-        and member.phase != Phase.DRAINING
+        and member.phase != WorkerPhase.DRAINING
         and not member.worn
     ]
 
 
-def _may_act(crew: Crew, now: Instant) -> bool:
+def _may_act(crew: CrewState, now: Instant) -> bool:
     return crew.safe_until is not None and now < crew.safe_until
 
 
-def _is_ready(members: Iterable[Member]) -> bool:
-    return any(member.phase == Phase.READY for member in members)
+def _is_ready(members: Iterable[CrewMember]) -> bool:
+    return any(member.phase == WorkerPhase.READY for member in members)
 
 
-def _slot_to_renew(pool: Pool, by_slot: Mapping[int, list[Member]], generation: int) -> int | None:
+def _slot_to_renew(pool: WorkerPool, by_slot: Mapping[int, list[CrewMember]], generation: int) -> int | None:
     """The one slot of a pool whose worn member is replaced now."""
     for slot in range(pool.count):
         members = by_slot.get(slot, [])
-        if any(m.worn and m.generation == generation and m.phase == Phase.READY for m in members):
+        if any(m.worn and m.generation == generation and m.phase == WorkerPhase.READY for m in members):
             return slot
     return None
 
 
-def _late(crew: Crew, member: Member, now: Instant, waits: list[Instant]) -> str:
+def _late(crew: CrewState, member: CrewMember, now: Instant, waits: list[Instant]) -> str:
     """Why a member has had its time, or nothing."""
     match member.phase:
-        case Phase.STARTING:
+        case WorkerPhase.STARTING:
             limit, why = crew.start_timeout, "did not register in time"
-        case Phase.DRAINING:
+        case WorkerPhase.DRAINING:
             if member.drain is None:
                 return ""
             limit, why = member.drain, "did not end in time"
-        case Phase.READY:
+        case WorkerPhase.READY:
             return ""
     ends = Instant(member.since + limit.total_seconds())
     if now >= ends:

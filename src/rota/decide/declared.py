@@ -14,7 +14,7 @@ ORIGIN = "config"
 """Of the resources that came from settings."""
 
 
-class Difference(msgspec.Struct, frozen=True):
+class ResourceDiff(msgspec.Struct, frozen=True):
     """What is to be written."""
 
     add: tuple[WantedResource, ...]
@@ -26,7 +26,7 @@ class Difference(msgspec.Struct, frozen=True):
     """Declared, but added by others: they stay as they are."""
 
 
-def differ(stored: Mapping[str, ResourceRecord], wanted: Iterable[WantedResource]) -> Difference:
+def differ(stored: Mapping[str, ResourceRecord], wanted: Iterable[WantedResource]) -> ResourceDiff:
     """What to write so that the stored resources, by name, are as declared."""
     declared = {each.name: each for each in wanted}
     ours = {name: record for name, record in stored.items() if record.origin == ORIGIN}
@@ -35,7 +35,7 @@ def differ(stored: Mapping[str, ResourceRecord], wanted: Iterable[WantedResource
         for name, record in ours.items()
         if name in declared
     }
-    return Difference(
+    return ResourceDiff(
         add=tuple(each for name, each in declared.items() if name not in stored),
         change=tuple(record for name, record in changed.items() if record != ours[name]),
         remove=tuple(record for name, record in ours.items() if name not in declared),

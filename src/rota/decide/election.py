@@ -41,14 +41,14 @@ class Lead(msgspec.Struct, frozen=True):
 Stance: TypeAlias = Rest | Stand | Follow | Lead
 
 
-class Seen(msgspec.Struct, frozen=True):
+class LeaderKeyState(msgspec.Struct, frozen=True):
     """The leader key as it is now."""
 
     leader: Leader
     term: TermNumber
 
 
-def stance(seen: Seen | None, me: SessionId, *, may_act: bool) -> Stance:
+def stance(seen: LeaderKeyState | None, me: SessionId, *, may_act: bool) -> Stance:
     """What the session `me` should do."""
     if not may_act:
         return Rest("my lease was not renewed in time")

@@ -15,14 +15,14 @@ MOST = 50
 """Episodes of a sort that are open at a time."""
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class OpenWait(msgspec.Struct, frozen=True):
     """Something waits now."""
 
     since: datetime
     why: str
 
 
-class Told(msgspec.Struct, frozen=True):
+class EpisodeReport(msgspec.Struct, frozen=True):
     """What is to be told."""
 
     begun: tuple[str, ...]
@@ -30,8 +30,8 @@ class Told(msgspec.Struct, frozen=True):
 
 
 def step(
-    told: Collection[str], waiting: Mapping[str, Waiting], after: timedelta, now: datetime, most: int = MOST
-) -> Told:
+    told: Collection[str], waiting: Mapping[str, OpenWait], after: timedelta, now: datetime, most: int = MOST
+) -> EpisodeReport:
     """Which of those that wait have done so for `after` and are not told yet, and which of those told wait no more.
 
     With `after` at zero nothing is told any more, and what was told is over.
@@ -39,4 +39,4 @@ def step(
     lasting = {name: each for name, each in waiting.items() if after and (name in told or now - each.since >= after)}
     over = tuple(sorted(name for name in told if name not in lasting))
     new = sorted((name for name in lasting if name not in told), key=lambda name: (lasting[name].since, name))
-    return Told(tuple(new[: max(0, most - (len(told) - len(over)))]), over)
+    return EpisodeReport(tuple(new[: max(0, most - (len(told) - len(over)))]), over)

@@ -17,7 +17,7 @@ from rota.kit.record import replace
 from rota.model.node import FleetRecord
 
 
-class Claim(msgspec.Struct, frozen=True):
+class FleetClaim(msgspec.Struct, frozen=True):
     """What a node says of the fleet it belongs to."""
 
     fleet: str | None = None
@@ -27,7 +27,7 @@ class Claim(msgspec.Struct, frozen=True):
     """The name of its app; None if it runs none."""
 
 
-class Surroundings(msgspec.Struct, frozen=True):
+class StoreFacts(msgspec.Struct, frozen=True):
     """What else the store says."""
 
     apps: frozenset[str] = frozenset()
@@ -37,7 +37,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     """Other nodes that are members now."""
 
 
-class Admitted(msgspec.Struct, frozen=True):
+class AdmittedNode(msgspec.Struct, frozen=True):
     """The node belongs here."""
 
     record: FleetRecord | None
@@ -51,25 +51,25 @@ class Stranger(msgspec.Struct, frozen=True):
     """A sentence with what to do."""
 
 
-Entrance: TypeAlias = Admitted | Stranger
+Entrance: TypeAlias = AdmittedNode | Stranger
 
 
 def enter(
-    claim: Claim, found: FleetRecord | None, around: Surroundings, now: datetime, *, is_member: bool = False
+    claim: FleetClaim, found: FleetRecord | None, around: StoreFacts, now: datetime, *, is_member: bool = False
 ) -> Entrance:
     """Whether a node may join. One that is a member already may come with a new app: it was reloaded."""
     if found is None:
-        return Admitted(_first(claim, around, now))
+        return AdmittedNode(_first(claim, around, now))
     if claim.fleet is not None and claim.fleet != found.name:
         if found.is_named or around.nodes or not _knows(found, claim.app):
             return Stranger(_other_name(claim.fleet, found, around))
         found = replace(found, name=claim.fleet, is_named=True)
     elif claim.fleet is None and not is_member and not _knows(found, claim.app):
         return Stranger(_other_app(claim.app, found))
-    return Admitted(_with_app(found, claim.app))
+    return AdmittedNode(_with_app(found, claim.app))
 
 
-def _first(claim: Claim, around: Surroundings, now: datetime) -> FleetRecord | None:
+def _first(claim: FleetClaim, around: StoreFacts, now: datetime) -> FleetRecord | None:
     """The record of a fleet that has none; a node without app and name leaves that to others."""
     name = claim.fleet or claim.app
     if name is None:
@@ -89,7 +89,7 @@ def _with_app(found: FleetRecord, app: str | None) -> FleetRecord:
     return replace(found, apps=tuple(sorted({*found.apps, app})))
 
 
-def _other_name(fleet: str, found: FleetRecord, around: Surroundings) -> str:
+def _other_name(fleet: str, found: FleetRecord, around: StoreFacts) -> str:
     holds = f'the store holds the fleet "{found.name}", and this node belongs to the fleet "{fleet}"'
     if found.is_named or not around.nodes:
         return f"{holds}; give it a store or a namespace of its own, or correct fleet"

@@ -43,7 +43,7 @@ NAMED = 5
 """Resources that a reason names."""
 
 
-class Listed(msgspec.Struct, frozen=True, kw_only=True):
+class ListedResource(msgspec.Struct, frozen=True, kw_only=True):
     """One resource as a source gives it."""
 
     id: str
@@ -55,10 +55,10 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     spec: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class Apply(msgspec.Struct, frozen=True):
+class ApplyListing(msgspec.Struct, frozen=True):
     """What brings the stored resources to the list."""
 
-    add: tuple[Listed, ...]
+    add: tuple[ListedResource, ...]
     change: tuple[ResourceRecord, ...]
     """As they are to be; uid and creation time are what they were."""
 
@@ -67,14 +67,14 @@ class Apply(msgspec.Struct, frozen=True):
     """Ids that are listed but were added by others: they stay as they are."""
 
 
-class Hold(msgspec.Struct, frozen=True):
+class HoldListing(msgspec.Struct, frozen=True):
     """The list is not applied, for now."""
 
     why: str
     digest: str
 
 
-class Ask(msgspec.Struct, frozen=True):
+class QuerySource(msgspec.Struct, frozen=True):
     """Have a node ask the source now."""
 
     node: NodeId
@@ -82,7 +82,7 @@ class Ask(msgspec.Struct, frozen=True):
     sync: Revision
 
 
-class Wait(msgspec.Struct, frozen=True):
+class WaitUntil(msgspec.Struct, frozen=True):
     """Nothing to do until then; None: until something changes."""
 
     until: datetime | None
@@ -101,25 +101,25 @@ def next_query(
     term: TermNumber,
     began: datetime,
     now: datetime,
-) -> Ask | Wait:
+) -> QuerySource | WaitUntil:
     """Who is to ask the source of a kind now, or when to look again; `began` is when the term did."""
     if kind.source_every is None or not candidates:
-        return Wait(None)
+        return WaitUntil(None)
     taken_up = query.sync if query else NEVER
     if sync is not None:
-        return Ask(_idlest(candidates), sync[0].force, max(taken_up, sync[1]))
+        return QuerySource(_idlest(candidates), sync[0].force, max(taken_up, sync[1]))
     if query is None:
-        return Ask(_idlest(candidates), False, taken_up)
+        return QuerySource(_idlest(candidates), False, taken_up)
     if listing is None or listing.nonce != query.nonce:
         return _await_answer(query, kind.source_timeout or TIMEOUT, candidates, now)
     due = _due(kind.source_every, query, listing, term, began)
     trouble = listing.node if listing.error else None
-    return Wait(due) if now < due else Ask(_idlest(candidates, but=trouble), False, taken_up)
+    return WaitUntil(due) if now < due else QuerySource(_idlest(candidates, but=trouble), False, taken_up)
 
 
 def compare(
-    stored: Mapping[str, ResourceRecord], listed: Iterable[Listed], last: Listing | None, *, force: bool
-) -> Apply | Hold:
+    stored: Mapping[str, ResourceRecord], listed: Iterable[ListedResource], last: Listing | None, *, force: bool
+) -> ApplyListing | HoldListing:
     """What the list changes of the stored resources of its kind, or why it is held."""
     wanted = {each.id: each for each in listed}
     ours = {id: record for id, record in stored.items() if record.origin == ORIGIN}
@@ -128,9 +128,9 @@ def compare(
     if why := _too_few(len(wanted), len(gone), len(ours)):
         is_confirmed = last is not None and last.held == digest
         if not (force or is_confirmed):
-            return Hold(why, digest)
+            return HoldListing(why, digest)
     changed = [_changed(ours[id], each) for id, each in wanted.items() if id in ours]
-    return Apply(
+    return ApplyListing(
         add=tuple(each for id, each in wanted.items() if id not in stored),
         change=tuple(record for record in changed if record != ours[record.id]),
         remove=tuple(gone),
@@ -138,9 +138,9 @@ def compare(
     )
 
 
-def problem(listed: Iterable[Listed], kind: KindRecord) -> str:
+def problem(listed: Iterable[ListedResource], kind: KindRecord) -> str:
     """What is wrong with a list, so that none of it is taken; nothing if it is fine."""
-    seen: dict[str, Listed] = {}
+    seen: dict[str, ListedResource] = {}
     for each in listed:
         if seen.setdefault(each.id, each) != each:
             return f'it lists "{each.id}" twice, and differently; list it once'
@@ -193,12 +193,12 @@ def left_alone(ids: tuple[str, ...]) -> str:
     return f"left alone, as others added them: {', '.join(ids[:NAMED])}{more}"
 
 
-def _await_answer(query: Query, timeout: timedelta, candidates: Candidates, now: datetime) -> Ask | Wait:
+def _await_answer(query: Query, timeout: timedelta, candidates: Candidates, now: datetime) -> QuerySource | WaitUntil:
     """Wait for the node that was asked, or have another one do what it was to do."""
     late = query.asked + timeout + GRACE
     if query.node in candidates and query.asked <= now < late:
-        return Wait(late)
-    return Ask(_idlest(candidates, but=query.node), query.force, query.sync)
+        return WaitUntil(late)
+    return QuerySource(_idlest(candidates, but=query.node), query.force, query.sync)
 
 
 def _due(every: timedelta, query: Query, listing: Listing, term: TermNumber, began: datetime) -> datetime:
@@ -221,12 +221,12 @@ def _too_few(listed: int, gone: int, stored: int) -> str:
     return f"the list drops {gone} of {stored}" if gone * 2 > stored else ""
 
 
-def _changed(record: ResourceRecord, listed: Listed) -> ResourceRecord:
-    names = (name for name in Listed.__struct_fields__ if name != "id")
+def _changed(record: ResourceRecord, listed: ListedResource) -> ResourceRecord:
+    names = (name for name in ListedResource.__struct_fields__ if name != "id")
     return replace(record, **{name: getattr(listed, name) for name in names})
 
 
-def _unfit(listed: Listed, kind: KindRecord) -> str:
+def _unfit(listed: ListedResource, kind: KindRecord) -> str:
     """Why one resource cannot be taken."""
     if (
         not listed.id

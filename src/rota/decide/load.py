@@ -33,7 +33,7 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
     memory: float
 
 
-class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+class LoadCandidate(msgspec.Struct, frozen=True, kw_only=True):
     """A node as the search for the idlest sees it."""
 
     node: NodeId
@@ -78,7 +78,7 @@ def has_moved(told: float | None, now: float) -> bool:
     return told is None or abs(now - told) >= STEP
 
 
-def idlest(candidates: Iterable[Candidate]) -> Candidate | NoneIdle:
+def idlest(candidates: Iterable[LoadCandidate]) -> LoadCandidate | NoneIdle:
     """The node with the lowest score; of equal ones that with most free executors, then the lowest id."""
     seen = sorted(candidates, key=lambda each: (each.score, -each.free, each.node))
     found = next((each for each in seen if each.refusal is None), None)

@@ -44,7 +44,7 @@ def admission(holder: Node | None, home: str, host: str) -> Admission:
     return WaitFor(holder)
 
 
-class Moves(msgspec.Struct, frozen=True):
+class MembershipChanges(msgspec.Struct, frozen=True):
     """Who came and went between two looks at the fleet."""
 
     joined: tuple[NodeId, ...] = ()
@@ -52,10 +52,10 @@ class Moves(msgspec.Struct, frozen=True):
     restarted: tuple[NodeId, ...] = ()
 
 
-def moves(before: Mapping[NodeId, SessionId], after: Mapping[NodeId, SessionId]) -> Moves:
+def moves(before: Mapping[NodeId, SessionId], after: Mapping[NodeId, SessionId]) -> MembershipChanges:
     """The difference, each in order of the names."""
     both = before.keys() & after.keys()
-    return Moves(
+    return MembershipChanges(
         joined=tuple(sorted(after.keys() - before.keys())),
         left=tuple(sorted(before.keys() - after.keys())),
         restarted=tuple(sorted(node for node in both if before[node] != after[node])),

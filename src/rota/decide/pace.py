@@ -5,7 +5,7 @@ from datetime import timedelta
 from rota.kit.instant import Instant
 
 
-class Pace:
+class TokenBucket:
     """A right to do something comes back evenly, and is kept for a while if nobody uses it."""
 
     def __init__(self, count: int, every: timedelta, now: Instant, kept: timedelta = timedelta(seconds=1)) -> None:

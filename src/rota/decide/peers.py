@@ -1,8 +1,8 @@
 """Peers: what the nodes' checks of each other say about who is online.
 
 An observer checks every other node again and again. `heard` says what one round of it means: whom to strike, or why
-nobody. A `Ledger` holds the observer's strikes, which it shows the others in the store. `verdicts` judges from all
-strikes, and `health` says when a node goes offline or comes back.
+nobody. A `StrikeLedger` holds the observer's strikes, which it shows the others in the store. `verdicts` judges from
+all strikes, and `health` says when a node goes offline or comes back.
 
 The rules, each against a way in which three plain strikes go wrong (seed 004):
 
@@ -87,7 +87,7 @@ def heard(answers: Mapping[NodeId, str | None], lateness: timedelta) -> Heard | 
     return Heard(failed, frozenset(answers.keys() - failed.keys()))
 
 
-class Ledger:
+class StrikeLedger:
     """The strikes that one observer holds against others."""
 
     def __init__(self, observer: NodeId) -> None:
@@ -119,14 +119,14 @@ class Ledger:
 # What the fleet makes of it
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class PeerVerdict(msgspec.Struct, frozen=True):
     """How a node stands, and why."""
 
     standing: Standing
     why: str
 
 
-def verdicts(members: Members, strikes: Iterable[Strikes], every: timedelta) -> dict[NodeId, Verdict]:
+def verdicts(members: Members, strikes: Iterable[Strikes], every: timedelta) -> dict[NodeId, PeerVerdict]:
     """How each member stands, where nodes check each other every so often."""
     against: dict[NodeId, dict[NodeId, Strikes]] = {node: {} for node in members}
     for each in strikes:
@@ -136,18 +136,18 @@ def verdicts(members: Members, strikes: Iterable[Strikes], every: timedelta) -> 
     return {node: _verdict(against[node], members.keys() - {node} - shunned, every) for node in members}
 
 
-def _verdict(held: Mapping[NodeId, Strikes], observers: Collection[NodeId], every: timedelta) -> Verdict:
+def _verdict(held: Mapping[NodeId, Strikes], observers: Collection[NodeId], every: timedelta) -> PeerVerdict:
     if not held:
-        return Verdict(Standing.ONLINE, "everybody reaches it")
+        return PeerVerdict(Standing.ONLINE, "everybody reaches it")
     why = _complaint(", ".join(sorted(held)), max(held.values(), key=lambda each: each.at[-1]).why)
     counted = [each for observer, each in held.items() if observer in observers]
     most = len(observers) // 2 + 1
     if len(counted) < most:
-        return Verdict(Standing.SUSPECT, why)
+        return PeerVerdict(Standing.SUSPECT, why)
     # Who strikes has not had an answer since its first strike. What one saw before most did is between those two.
     since = sorted(each.at[0] for each in counted)[most - 1]
     times = moments((at for each in counted for at in each.at if at >= since), every)
-    return Verdict(Standing.OFFLINE if times >= ENOUGH else Standing.SUSPECT, why)
+    return PeerVerdict(Standing.OFFLINE if times >= ENOUGH else Standing.SUSPECT, why)
 
 
 def _complaint(who: str, why: str) -> str:
@@ -164,7 +164,7 @@ def moments(times: Iterable[datetime], every: timedelta) -> int:
 
 
 def health(
-    before: NodeHealth | None, node: NodeId, verdict: Verdict | None, now: datetime, every: timedelta
+    before: NodeHealth | None, node: NodeId, verdict: PeerVerdict | None, now: datetime, every: timedelta
 ) -> NodeHealth | None:
     """A node's health from now on; None if that is what it was. Without a verdict, it is no member."""
     is_down = verdict is None or verdict.standing is Standing.OFFLINE
@@ -180,15 +180,15 @@ def health(
     return None
 
 
-def shown(health: NodeHealth | None, strikes: Collection[Strikes]) -> Verdict:
+def shown(health: NodeHealth | None, strikes: Collection[Strikes]) -> PeerVerdict:
     """How a node stands, for whoever asks: by what was written down of it, and by who complains at the moment."""
     if health is not None and not health.is_online:
-        return Verdict(Standing.OFFLINE, health.why)
+        return PeerVerdict(Standing.OFFLINE, health.why)
     if not strikes:
-        return Verdict(Standing.ONLINE, "")
+        return PeerVerdict(Standing.ONLINE, "")
     last = max(strikes, key=lambda each: each.at)
     who = ", ".join(sorted(each.observer for each in strikes))
-    return Verdict(Standing.SUSPECT, _complaint(who, last.why))
+    return PeerVerdict(Standing.SUSPECT, _complaint(who, last.why))
 
 
 def is_forgotten(health: NodeHealth, is_member: bool, now: datetime) -> bool:

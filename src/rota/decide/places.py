@@ -16,7 +16,7 @@ from rota.kit.instant import Instant
 C = TypeVar("C", bound=Hashable)
 
 
-class Seat(msgspec.Struct, Generic[C], frozen=True):
+class OpenConnection(msgspec.Struct, Generic[C], frozen=True):
     """A connection that is open."""
 
     connection: C
@@ -43,7 +43,7 @@ class Full(msgspec.Struct, frozen=True):
 
 
 def room_for(
-    address: str, seats: Iterable[Seat[C]], *, most: int, most_of_one: int, is_exempt: bool = False
+    address: str, seats: Iterable[OpenConnection[C]], *, most: int, most_of_one: int, is_exempt: bool = False
 ) -> Admit[C] | Full:
     """Whether a connection from `address` gets a place; one that `is_exempt` counts among all, not by its address."""
     seats = tuple(seats)
@@ -59,5 +59,5 @@ def room_for(
     return Admit()
 
 
-def _given_up(seats: Iterable[Seat[C]]) -> Seat[C] | None:
+def _given_up(seats: Iterable[OpenConnection[C]]) -> OpenConnection[C] | None:
     return min((seat for seat in seats if seat.is_idle), key=lambda seat: (seat.has_asked, seat.since), default=None)

@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 T = TypeVar("T")
 
 
-class Aside(Protocol):
+class Offload(Protocol):
     """A way to compute something."""
 
     def __call__(self, work: Callable[[], T], /) -> Awaitable[T]:

@@ -1,6 +1,6 @@
 """Frames: messages on a byte stream, each behind its length.
 
-`encode` puts four bytes of length (big-endian) before a payload. `Decoder.feed` takes bytes as they come and
+`encode` puts four bytes of length (big-endian) before a payload. `FrameDecoder.feed` takes bytes as they come and
 returns the payloads that became whole. No socket, no loop: pipes and sockets alike are wrapped around it.
 
 A length beyond `limit` raises `FrameTooLong` before a byte of that frame is buffered, so a hostile or torn stream
@@ -28,7 +28,7 @@ def encode(payload: bytes, *, limit: int = DEFAULT_LIMIT) -> bytes:
     return LENGTH.pack(len(payload)) + payload
 
 
-class Decoder:
+class FrameDecoder:
     """Bytes in, whole payloads out."""
 
     def __init__(self, *, limit: int = DEFAULT_LIMIT) -> None:

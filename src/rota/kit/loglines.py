@@ -10,7 +10,7 @@ _ALWAYS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "t
 _COLOURS = {"DEBUG": "2", "WARNING": "33", "ERROR": "31", "CRITICAL": "31;1"}
 
 
-class Lines(logging.Formatter):
+class TextFormatter(logging.Formatter):
     """`12:00:01 INFO    leading node=a term=3`."""
 
     def __init__(self, *, has_colour: bool = False) -> None:
@@ -29,7 +29,7 @@ class Lines(logging.Formatter):
         return f"\x1b[{colour}m{padded}\x1b[0m" if colour else padded
 
 
-class JsonLines(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """`{"time": "2026-01-01T12:00:01.250Z", "level": "info", "event": "leading", …}`.
 
     A field that has the name of one of ours gets an underscore behind it.
@@ -53,7 +53,7 @@ class JsonLines(logging.Formatter):
 def to_stderr(level: str, format: str) -> None:
     """Write the log of this process, and of those it forks, at once: there is no thread that could do it later."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines() if format == "json" else Lines())
+    handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler])
 
 

@@ -16,7 +16,7 @@ HEAD = struct.Struct("!4sIQI")
 _SUMMED = struct.Struct("!IQ")
 
 
-class Record(NamedTuple):
+class FramedRecord(NamedTuple):
     """One record, and where it ends."""
 
     sequence: int
@@ -29,7 +29,7 @@ def encode(sequence: int, content: bytes, seed: int = 0) -> bytes:
     return HEAD.pack(MARK, len(content), sequence, _sum(len(content), sequence, content, seed)) + content
 
 
-def at(data: bytes, start: int, seed: int = 0) -> Record | None:
+def at(data: bytes, start: int, seed: int = 0) -> FramedRecord | None:
     """The record that begins at `start`; None if there is no sound one."""
     if len(data) - start < HEAD.size:
         return None
@@ -39,10 +39,10 @@ def at(data: bytes, start: int, seed: int = 0) -> Record | None:
     if mark != MARK or end > len(data):
         return None
     content = data[begin:end]
-    return Record(sequence, content, end) if _sum(length, sequence, content, seed) == checksum else None
+    return FramedRecord(sequence, content, end) if _sum(length, sequence, content, seed) == checksum else None
 
 
-def after(data: bytes, start: int, last: int, seed: int = 0) -> Record | None:
+def after(data: bytes, start: int, last: int, seed: int = 0) -> FramedRecord | None:
     """The next sound record from `start` on with a number above `last`; None if there is none."""
     while start >= 0:
         record = at(data, start, seed)

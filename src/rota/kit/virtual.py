@@ -4,8 +4,8 @@ An hour of sleeping takes milliseconds, and a run is the same each time: callbac
 nothing waits for the outside world. If there is nothing left to wait for, that is a deadlock and said so.
 
 The loop can hold groups of callbacks back, which is how the simulator stops a process dead in its tracks: everything
-started under `Group.enter` belongs to that group, and so does what that starts in turn. A frozen group runs nothing,
-not even its time-outs, until it thaws; a crashed one never runs again, and its `finally` blocks do not either.
+started under `CallbackGroup.enter` belongs to that group, and so does what that starts in turn. A frozen group runs
+nothing, not even its time-outs, until it thaws; a crashed one never runs again, and its `finally` blocks do not either.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ import msgspec
 
 T = TypeVar("T")
 
-_group: contextvars.ContextVar["Group | None"] = contextvars.ContextVar("group", default=None)
+_group: contextvars.ContextVar["CallbackGroup | None"] = contextvars.ContextVar("group", default=None)
 
 
 class Deadlock(RuntimeError):
     """Nothing is ready and no timer is set: this would wait for ever."""
 
 
-class Group:
+class CallbackGroup:
     """Callbacks that are held back together."""
 
     def __init__(self, name: str) -> None:
@@ -70,7 +70,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     the heap compares numbers. Sockets are never looked at: in virtual time there is no outside world to wait for.
     """
 
-    _ready: deque["Handle"]  # asyncio's own
+    _ready: deque["VirtualHandle"]  # asyncio's own
     _stopping: bool
 
     get_debug = staticmethod(bool)  # False: each future asks, and this needs no frame
@@ -80,7 +80,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self.now = 0.0
         """As `time`; simulations ask often."""
 
-        self._timers: list[tuple[float, int, Handle]] = []
+        self._timers: list[tuple[float, int, VirtualHandle]] = []
         self._numbers = count()
         self.create_future = partial(asyncio.Future, loop=self)  # type: ignore[method-assign]  # a frame less
 
@@ -89,35 +89,35 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def call_soon(  # type: ignore[override]  # typeshed types the arguments by TypeVarTuple; they only pass through
         self, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
-    ) -> "Handle":
+    ) -> "VirtualHandle":
         if context is None:
             context = contextvars.copy_context()
-        handle = Handle(self.now, callback, args, context, context.get(_group))
+        handle = VirtualHandle(self.now, callback, args, context, context.get(_group))
         self._ready.append(handle)
         return handle
 
     def _call_soon(
         self, callback: Callable[..., Any], args: tuple[Any, ...], context: contextvars.Context | None
-    ) -> "Handle":
+    ) -> "VirtualHandle":
         """How asyncio takes what comes from other threads."""
         return self.call_soon(callback, *args, context=context)
 
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
-    ) -> "Handle":
+    ) -> "VirtualHandle":
         if context is None:
             context = contextvars.copy_context()
         when = self.now + delay
-        handle = Handle(when, callback, args, context, context.get(_group))
+        handle = VirtualHandle(when, callback, args, context, context.get(_group))
         heappush(self._timers, (when, next(self._numbers), handle))  # as `call_at`, but this is called for every sleep
         return handle
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
-    ) -> "Handle":
+    ) -> "VirtualHandle":
         if context is None:
             context = contextvars.copy_context()
-        handle = Handle(when, callback, args, context, context.get(_group))
+        handle = VirtualHandle(when, callback, args, context, context.get(_group))
         heappush(self._timers, (when, next(self._numbers), handle))
         return handle
 
@@ -151,14 +151,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             if self._stopping:
                 return
 
-    def _tell(self, handle: "Handle", error: BaseException) -> None:
+    def _tell(self, handle: "VirtualHandle", error: BaseException) -> None:
         """Report an exception that no callback caught to the loop's handler."""
         name = getattr(handle.callback, "__qualname__", None) or repr(handle.callback)
         message = f"Exception in callback {name}({', '.join(map(reprlib.repr, handle.args))})"
         self.call_exception_handler({"message": message, "exception": error, "handle": handle})
 
 
-class Handle(msgspec.Struct, eq=False):
+class VirtualHandle(msgspec.Struct, eq=False):
     """A callback, now or at a time. That of a frozen group waits for the thaw; cancelling it counts meanwhile too.
 
     It can what asyncio's own handles can; a struct is made in a quarter of the time.
@@ -168,7 +168,7 @@ class Handle(msgspec.Struct, eq=False):
     callback: Callable[..., Any]
     args: tuple[Any, ...]
     context: contextvars.Context
-    group: Group | None
+    group: CallbackGroup | None
     is_cancelled: bool = False
     _source_traceback: ClassVar[None] = None  # asyncio looks for where it was made
 

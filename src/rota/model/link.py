@@ -39,7 +39,7 @@ class AttemptId(msgspec.Struct, frozen=True):
         return f"run {self.run}, attempt {self.number}"
 
 
-class Start(msgspec.Struct, frozen=True, kw_only=True):
+class StartAttempt(msgspec.Struct, frozen=True, kw_only=True):
     """Start an attempt under its epoch."""
 
     attempt: AttemptId
@@ -52,7 +52,7 @@ class Accepted(msgspec.Struct, frozen=True):
     """The node takes the attempt."""
 
 
-class Refused(msgspec.Struct, frozen=True, kw_only=True):
+class AttemptRefused(msgspec.Struct, frozen=True, kw_only=True):
     """The node does not take the attempt, and why."""
 
     why: str

@@ -13,7 +13,7 @@ DOMAIN = "rota"
 """Whose codes these are, where a protocol asks for that (`ErrorInfo.domain`)."""
 
 
-class Problem(msgspec.Struct, frozen=True):
+class ProblemCode(msgspec.Struct, frozen=True):
     """A code, and what it is at each door."""
 
     code: str
@@ -39,10 +39,10 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 _ALL = (
-    Problem("bad_request", 400, "INVALID_ARGUMENT", "The request is not HTTP", "Send a valid HTTP/1.1 request."),
-    Problem("bad_json", 400, "INVALID_ARGUMENT", "The body is not JSON", "Send one JSON object."),
-    Problem("body_incomplete", 400, "INVALID_ARGUMENT", "The body ended too early", "Send the whole body."),
-    Problem(
+    ProblemCode("bad_request", 400, "INVALID_ARGUMENT", "The request is not HTTP", "Send a valid HTTP/1.1 request."),
+    ProblemCode("bad_json", 400, "INVALID_ARGUMENT", "The body is not JSON", "Send one JSON object."),
+    ProblemCode("body_incomplete", 400, "INVALID_ARGUMENT", "The body ended too early", "Send the whole body."),
+    ProblemCode(
         "unauthenticated",
         401,
         "UNAUTHENTICATED",
@@ -50,68 +50,74 @@ _ALL = (
         "Send `authorization: Bearer TOKEN` with a token that this fleet knows and that has neither expired nor been "
         "revoked.",
     ),
-    Problem("denied", 403, "PERMISSION_DENIED", "Not allowed", "Use a token with the role that the operation needs."),
-    Problem(
+    ProblemCode(
+        "denied", 403, "PERMISSION_DENIED", "Not allowed", "Use a token with the role that the operation needs."
+    ),
+    ProblemCode(
         "foreign_page",
         403,
         "PERMISSION_DENIED",
         "Request from a page of another site",
         "Use the node's own dashboard, or send a token in the header instead of a cookie.",
     ),
-    Problem("not_found", 404, "NOT_FOUND", "Not found", "Look at what exists; the detail names the list to ask for."),
-    Problem("path_not_found", 404, "NOT_FOUND", "No such path", "Compare the path with /openapi.json."),
-    Problem("resource_not_found", 404, "NOT_FOUND", "No such resource", "List the resources."),
-    Problem("node_not_found", 404, "NOT_FOUND", "No such node", "List the nodes."),
-    Problem("service_not_found", 404, "NOT_FOUND", "No such service", "List the services of the node."),
-    Problem("job_not_found", 404, "NOT_FOUND", "No such job", "List the jobs."),
-    Problem("run_not_found", 404, "NOT_FOUND", "No such run", "List the runs; old runs are deleted."),
-    Problem("stream_not_found", 404, "NOT_FOUND", "No such stream", "List the streams."),
-    Problem("hook_not_found", 404, "NOT_FOUND", "No such hook", "List the hooks."),
-    Problem("token_not_found", 404, "NOT_FOUND", "No such token", "List the tokens."),
-    Problem("method_not_allowed", 405, "UNIMPLEMENTED", "Wrong method", "Use a method of the header `Allow`."),
-    Problem("body_timeout", 408, "DEADLINE_EXCEEDED", "The body took too long", "Send it again, faster."),
-    Problem(
+    ProblemCode(
+        "not_found", 404, "NOT_FOUND", "Not found", "Look at what exists; the detail names the list to ask for."
+    ),
+    ProblemCode("path_not_found", 404, "NOT_FOUND", "No such path", "Compare the path with /openapi.json."),
+    ProblemCode("resource_not_found", 404, "NOT_FOUND", "No such resource", "List the resources."),
+    ProblemCode("node_not_found", 404, "NOT_FOUND", "No such node", "List the nodes."),
+    ProblemCode("service_not_found", 404, "NOT_FOUND", "No such service", "List the services of the node."),
+    ProblemCode("job_not_found", 404, "NOT_FOUND", "No such job", "List the jobs."),
+    ProblemCode("run_not_found", 404, "NOT_FOUND", "No such run", "List the runs; old runs are deleted."),
+    ProblemCode("stream_not_found", 404, "NOT_FOUND", "No such stream", "List the streams."),
+    ProblemCode("hook_not_found", 404, "NOT_FOUND", "No such hook", "List the hooks."),
+    ProblemCode("token_not_found", 404, "NOT_FOUND", "No such token", "List the tokens."),
+    ProblemCode("method_not_allowed", 405, "UNIMPLEMENTED", "Wrong method", "Use a method of the header `Allow`."),
+    ProblemCode("body_timeout", 408, "DEADLINE_EXCEEDED", "The body took too long", "Send it again, faster."),
+    ProblemCode(
         "conflict", 409, "ABORTED", "Someone else changed it", "Read it again, decide again, and repeat the request."
     ),
-    Problem("already_exists", 409, "ALREADY_EXISTS", "The name is taken", "Update it, or choose another name."),
-    Problem(
+    ProblemCode("already_exists", 409, "ALREADY_EXISTS", "The name is taken", "Update it, or choose another name."),
+    ProblemCode(
         "stale_version", 409, "ABORTED", "Not at that version", "Read it again, and send the version that it has now."
     ),
-    Problem(
+    ProblemCode(
         "key_reused",
         409,
         "ABORTED",
         "The idempotency key belongs to another request",
         "Use a new key for a new request.",
     ),
-    Problem("too_large", 413, "RESOURCE_EXHAUSTED", "Too large", "Send less, or ask for less."),
-    Problem(
+    ProblemCode("too_large", 413, "RESOURCE_EXHAUSTED", "Too large", "Send less, or ask for less."),
+    ProblemCode(
         "not_json",
         415,
         "INVALID_ARGUMENT",
         "The body is not declared as JSON",
         "Send the header `content-type: application/json`.",
     ),
-    Problem(
+    ProblemCode(
         "wrong_host",
         421,
         "INVALID_ARGUMENT",
         "The request names another host",
         "Use the node's address, or start the node with `--advertise` and that name.",
     ),
-    Problem("invalid", 422, "INVALID_ARGUMENT", "A value is not allowed", "Correct the value that the detail names."),
-    Problem("unknown_field", 422, "INVALID_ARGUMENT", "No such field", "Leave the field out, or correct its name."),
-    Problem(
+    ProblemCode(
+        "invalid", 422, "INVALID_ARGUMENT", "A value is not allowed", "Correct the value that the detail names."
+    ),
+    ProblemCode("unknown_field", 422, "INVALID_ARGUMENT", "No such field", "Leave the field out, or correct its name."),
+    ProblemCode(
         "unknown_parameter",
         422,
         "INVALID_ARGUMENT",
         "No such query parameter",
         "Leave the parameter out, or correct its name.",
     ),
-    Problem(
+    ProblemCode(
         "unknown_kind", 422, "INVALID_ARGUMENT", "No app declares this kind", "Start a node whose app declares it."
     ),
-    Problem(
+    ProblemCode(
         "too_many_requests",
         429,
         "RESOURCE_EXHAUSTED",
@@ -119,14 +125,14 @@ _ALL = (
         "Wait for the seconds in `Retry-After`, and send fewer requests.",
         1,
     ),
-    Problem(
+    ProblemCode(
         "internal",
         500,
         "INTERNAL",
         "An error inside the node",
         "Look at the node's log; it is not your request's fault.",
     ),
-    Problem(
+    ProblemCode(
         "unavailable",
         503,
         "UNAVAILABLE",
@@ -134,8 +140,10 @@ _ALL = (
         "Nothing happened. Repeat the request later, or ask another node.",
         1,
     ),
-    Problem("no_node", 503, "UNAVAILABLE", "No node is available", "Nothing happened. Repeat the request later.", 1),
-    Problem(
+    ProblemCode(
+        "no_node", 503, "UNAVAILABLE", "No node is available", "Nothing happened. Repeat the request later.", 1
+    ),
+    ProblemCode(
         "not_joined",
         503,
         "UNAVAILABLE",
@@ -143,11 +151,11 @@ _ALL = (
         "Ask again in a moment, or another node.",
         1,
     ),
-    Problem("stopping", 503, "UNAVAILABLE", "The node is stopping", "Ask another node.", 1),
-    Problem(
+    ProblemCode("stopping", 503, "UNAVAILABLE", "The node is stopping", "Ask another node.", 1),
+    ProblemCode(
         "too_busy", 503, "UNAVAILABLE", "Too much at once", "Close connections or watches, or ask another node.", 1
     ),
-    Problem(
+    ProblemCode(
         "unknown_outcome",
         504,
         "DEADLINE_EXCEEDED",
@@ -156,5 +164,5 @@ _ALL = (
     ),
 )
 
-PROBLEMS: dict[str, Problem] = {problem.code: problem for problem in _ALL}
+PROBLEMS: dict[str, ProblemCode] = {problem.code: problem for problem in _ALL}
 """Every code, in the order of its status over HTTP."""

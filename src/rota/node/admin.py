@@ -20,7 +20,7 @@ from rota.model.errors import Conflict, Denied, Invalid, RotaError, Unavailable
 from rota.node.admin_protocol import Admin
 from rota.node.services_door import ServicesDoor
 from rota.node.short_path import short
-from rota.store.audit import Note, forget
+from rota.store.audit import AuditRecorder, forget
 from rota.workloads.services.admin_spec import AdminSpec
 from rota.workloads.services.frames import BOX, BadFrame, wire
 
@@ -49,14 +49,14 @@ class Admins:
         reload: Callable[[], Awaitable[object]],
         stop: Callable[[], None],
         environ: Mapping[str, str] = os.environ,
-        note: Note = forget,
+        note: AuditRecorder = forget,
     ) -> None:
         self.closed: dict[str, str] = {}
         """Services whose door is not open although it should be, and why."""
 
         self._folder, self._services, self._environ = folder, services, environ
         self._reload, self._stop, self._note = reload, stop, note
-        self._open: dict[str, Door] = {}
+        self._open: dict[str, AdminDoor] = {}
 
     async def run(self) -> None:
         """Keep the doors that are declared open, for ever."""
@@ -83,7 +83,7 @@ class Admins:
         def credentials() -> tuple[str, str]:
             return secret(spec.username, self._environ), secret(spec.password, self._environ)
 
-        door = Door(spec, Admin(name, self._services, self._reload, self._stop, credentials, self._note))
+        door = AdminDoor(spec, Admin(name, self._services, self._reload, self._stop, credentials, self._note))
         try:
             credentials()  # a door that lets nobody in says so now
             await door.open(self._folder)
@@ -97,7 +97,7 @@ class Admins:
             self._open[name] = door
 
 
-class Door:
+class AdminDoor:
     """One admin door: a listening socket and its connections."""
 
     def __init__(self, spec: AdminSpec, admin: Admin) -> None:

@@ -20,7 +20,7 @@ import msgspec
 from rota.model.errors import Denied, Invalid, RotaError, Unavailable
 from rota.model.service import ServiceStat
 from rota.node.services_door import ServicesDoor
-from rota.store.audit import Note, forget
+from rota.store.audit import AuditRecorder, forget
 from rota.workloads.services.frames import BOX, wire
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ CHANGING = frozenset({Cmd.RELOAD, Cmd.STOP, Cmd.CLEAR})
 """What does more than look."""
 
 
-class Ret(IntEnum):
+class AdminStatus(IntEnum):
     """How it was answered."""
 
     DONE = 0
@@ -65,14 +65,14 @@ class Auth(msgspec.Struct):
     password: str | None
 
 
-class Asked(msgspec.Struct):
+class AdminRequest(msgspec.Struct):
     """The body of a request."""
 
     auth: Auth
     payload: Any = None
 
 
-class Clear(msgspec.Struct):
+class ClearRequest(msgspec.Struct):
     """What is to be cleared."""
 
     group_list: list[int] | None
@@ -93,7 +93,7 @@ class Admin:
         reload: Callable[[], Awaitable[object]],
         stop: Callable[[], None],
         credentials: Credentials,
-        note: Note = forget,
+        note: AuditRecorder = forget,
     ) -> None:
         self._service, self._door = service, door
         self._reload, self._stop, self._credentials = reload, stop, credentials
@@ -110,17 +110,17 @@ class Admin:
             log.warning("admin denied", extra={"service": self._service, "cmd": cmd})
             self._note(by="", origin="admin door", what=f"{_verb(cmd)} {self._service}", refused=str(error))
             await asyncio.sleep(THINK)
-            ret, content = Ret.DENIED, _sorry(error)
+            ret, content = AdminStatus.DENIED, _sorry(error)
         except Invalid as error:
-            ret, content = Ret.BAD_REQUEST, _sorry(error)
+            ret, content = AdminStatus.BAD_REQUEST, _sorry(error)
         except RotaError as error:
-            ret, content = Ret.CANNOT, _sorry(error)
+            ret, content = AdminStatus.CANNOT, _sorry(error)
         except Exception as error:  # the caller is told, the log has the rest
             log.exception("an admin request failed", extra={"service": self._service, "cmd": cmd})
-            ret, content = Ret.CANNOT, _sorry(error)
+            ret, content = AdminStatus.CANNOT, _sorry(error)
         return box.reply(frame, ret, msgspec.json.encode(content) if content is not None else b"")
 
-    async def _do(self, cmd: int, body: bytes) -> tuple[Ret, object]:
+    async def _do(self, cmd: int, body: bytes) -> tuple[AdminStatus, object]:
         asked = _asked(body)
         self._check(asked.auth)
         if cmd in CHANGING:
@@ -128,17 +128,17 @@ class Admin:
             self._note(by=by, origin="admin door", what=f"{_verb(cmd)} {self._service}")
         match cmd:
             case Cmd.STAT:
-                return Ret.DONE, figures(await self._door.stat(self._service))
+                return AdminStatus.DONE, figures(await self._door.stat(self._service))
             case Cmd.RELOAD:
-                return Ret.DONE, await self._reload_or_begin()
+                return AdminStatus.DONE, await self._reload_or_begin()
             case Cmd.STOP:
                 log.info("stop asked", extra={"service": self._service, "by": "admin"})
                 self._stop()
-                return Ret.DONE, None
+                return AdminStatus.DONE, None
             case Cmd.CLEAR:
-                return Ret.DONE, await self._clear(_clear(asked.payload))
+                return AdminStatus.DONE, await self._clear(_clear(asked.payload))
         known = ", ".join(f"{each:d} {each.name.lower()}" for each in Cmd)
-        return Ret.UNKNOWN_CMD, {"error": f"there is no admin cmd {cmd}; there are {known}"}
+        return AdminStatus.UNKNOWN_CMD, {"error": f"there is no admin cmd {cmd}; there are {known}"}
 
     def _check(self, auth: Auth) -> None:
         """Denied unless name and password are right; how wrong they are does not show in the time it takes."""
@@ -152,7 +152,7 @@ class Admin:
         if not (is_name and is_password):
             raise Denied("wrong username or password; give those of admin_username= and admin_password=")
 
-    async def _clear(self, wanted: Clear) -> object:
+    async def _clear(self, wanted: ClearRequest) -> object:
         groups = None if wanted.all_groups else wanted.group_list or []
         dropped = await self._door.clear(self._service, groups)
         log.info("queue cleared", extra={"service": self._service, "dropped": sum(dropped.values()), "by": "admin"})
@@ -182,16 +182,16 @@ def figures(stat: ServiceStat) -> dict[str, Any]:
     return {name: value for name, value in msgspec.to_builtins(typed).items() if name not in TEXTS}
 
 
-def _asked(body: bytes) -> Asked:
+def _asked(body: bytes) -> AdminRequest:
     try:
-        return msgspec.json.decode(body, type=Asked)
+        return msgspec.json.decode(body, type=AdminRequest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Invalid(f'the body is no admin request ({error}); write {{"auth": {{…}}, "payload": …}}') from None
 
 
-def _clear(payload: Any) -> Clear:
+def _clear(payload: Any) -> ClearRequest:
     try:
-        return msgspec.convert(payload, Clear)
+        return msgspec.convert(payload, ClearRequest)
     except msgspec.ValidationError as error:
         form = '{"group_list": […], "all_groups": …}'
         raise Invalid(f"the payload is not that of clear ({error}); write {form}") from None

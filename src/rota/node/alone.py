@@ -18,11 +18,11 @@ import socket
 import threading
 
 from rota.kit.clock import SYSTEM
-from rota.node.deadline import LOOK, Leash
-from rota.node.emitting import Aside, Emitter
+from rota.node.deadline import LOOK, LeaseDeadline
+from rota.node.emitting import Emitter, EmitterThread
 from rota.node.offers import offer_of, silence_of
 from rota.node.pipes.brief import Brief, Deadline, Order
-from rota.node.pipes.channel import Channel, Message, Pipe
+from rota.node.pipes.channel import Channel, Pipe, PipeMessage
 from rota.node.pipes.emitting import EmitTo, LineLost, Unsent
 from rota.node.pipes.resource_worker import Save, StopTask, TaskEnded, TaskStarted
 from rota.node.pipes.worker import Beat, Finish, Registered
@@ -30,14 +30,14 @@ from rota.node.reports import Reports
 from rota.node.roles import Setup
 from rota.sdk.app import App
 from rota.workloads.context import Stopping
-from rota.workloads.resources.run import Life, Outcome, run_sync_task, run_task
+from rota.workloads.resources.run import Life, TaskOutcome, run_sync_task, run_task
 
 
 def be_alone(app: App, setup: Setup) -> None:
     """Run the one task of this worker to its end."""
     brief = setup.brief
     assert brief.order is not None
-    kind, leash = app.resources.get(brief.order.kind), Leash(setup.guard)
+    kind, leash = app.resources.get(brief.order.kind), LeaseDeadline(setup.guard)
     if kind is not None and kind.is_async:
         asyncio.run(Alone(app, brief, brief.order, leash).run(setup.sock))
     else:
@@ -47,10 +47,10 @@ def be_alone(app: App, setup: Setup) -> None:
 class Alone:
     """One async task."""
 
-    def __init__(self, app: App, brief: Brief, order: Order, leash: Leash) -> None:
+    def __init__(self, app: App, brief: Brief, order: Order, leash: LeaseDeadline) -> None:
         self._app, self._brief, self._order, self._leash = app, brief, order, leash
         self._emitter = Emitter(brief.emitting, lambda: self._channel.send(LineLost()))
-        self._task: asyncio.Task[Outcome] | None = None
+        self._task: asyncio.Task[TaskOutcome] | None = None
         self._may_begin = asyncio.Event()
         self._is_stopping = False
         self._life: Life | None = None
@@ -67,11 +67,11 @@ class Alone:
         ]
         if self._order.is_exclusive:
             await self._may_begin.wait()
-        outcome = Outcome(True)
+        outcome = TaskOutcome(True)
         if not self._is_stopping:
             self._task = asyncio.create_task(self._run(), name=self._order.task)
             await asyncio.wait([self._task])
-            outcome = Outcome(True) if self._task.cancelled() else self._task.result()
+            outcome = TaskOutcome(True) if self._task.cancelled() else self._task.result()
         if unsent := await self._emitter.flush():
             self._channel.send(Unsent(unsent))
         for part in parts:
@@ -83,7 +83,7 @@ class Alone:
         await self._reports.flush()
         self._channel.close()
 
-    async def _run(self) -> Outcome:
+    async def _run(self) -> TaskOutcome:
         started = TaskStarted(self._order.task, self._order.epoch)
         self._life = Life(SYSTEM.monotonic)
         kind = self._app.resources.get(self._order.kind)
@@ -128,7 +128,7 @@ class Alone:
 class AloneSync:
     """One sync task."""
 
-    def __init__(self, app: App, brief: Brief, order: Order, leash: Leash) -> None:
+    def __init__(self, app: App, brief: Brief, order: Order, leash: LeaseDeadline) -> None:
         self._app, self._brief, self._order, self._leash = app, brief, order, leash
         self._stopping = Stopping()
         self._may_begin = False
@@ -137,14 +137,14 @@ class AloneSync:
     def run(self, pipe: Pipe) -> None:
         """Live as long as the task."""
         signal.signal(signal.SIGTERM, lambda *_: self._stop())
-        self._aside = Aside(self._brief.emitting, lambda: pipe.send(LineLost()))
+        self._aside = EmitterThread(self._brief.emitting, lambda: pipe.send(LineLost()))
         self._aside.start()
         pipe.send(Registered())
         if self._order.is_exclusive:
             self._wait_for_deadline(pipe)
         for body in (lambda: self._listen(pipe), lambda: self._look(pipe)):
             threading.Thread(target=body, name="rota", daemon=True).start()
-        outcome = Outcome(True)
+        outcome = TaskOutcome(True)
         if not self._stopping:
             started = TaskStarted(self._order.task, self._order.epoch)
             kind = self._app.resources.get(self._order.kind)
@@ -167,7 +167,7 @@ class AloneSync:
         while self._take(pipe, pipe.receive()):
             pass
 
-    def _take(self, pipe: Pipe, message: Message | None) -> bool:
+    def _take(self, pipe: Pipe, message: PipeMessage | None) -> bool:
         """Heed one message; False if there will be no more."""
         match message:
             case Deadline() if self._order.is_exclusive:

@@ -42,7 +42,7 @@ CONFIRM = 0.2
 """Seconds between looks at whether a task that must be confirmed has stopped."""
 
 
-class Work(Protocol):
+class TaskRunner(Protocol):
     """Who runs tasks."""
 
     def want(self, orders: Iterable[Order]) -> None:
@@ -61,7 +61,7 @@ class Work(Protocol):
 async def follow_assignments(
     store: Store,
     node: NodeId,
-    work: Work,
+    work: TaskRunner,
     jitter: Callable[[], float] = random,
     *,
     look: float = CONFIRM,
@@ -72,14 +72,14 @@ async def follow_assignments(
     work gives back, together with a note why. `look`: seconds between looks at what became of such tasks.
     """
     async with asyncio.TaskGroup() as parts:
-        known = Known(node)
+        known = AssignmentOrders(node)
         parts.create_task(_give_back(store, node, known, work, look), name="give back")
         parts.create_task(_tell_reliefs(store, known, work, look), name="reliefs")
         await _follow(store, known, work, jitter)
 
 
-async def _follow(store: Store, known: "Known", work: Work, jitter: Callable[[], float]) -> None:
-    waits, memory = delays(*RETRY, jitter), Memory()
+async def _follow(store: Store, known: "AssignmentOrders", work: TaskRunner, jitter: Callable[[], float]) -> None:
+    waits, memory = delays(*RETRY, jitter), SavedStates()
     while True:
         try:
             async with aclosing(_sets(store, keys.assignments(known.node), jitter)) as sets:
@@ -93,13 +93,13 @@ async def _follow(store: Store, known: "Known", work: Work, jitter: Callable[[],
         await asyncio.sleep(next(waits).total_seconds())
 
 
-class Known:
+class AssignmentOrders:
     """Assignments as orders; each is read once, however often the set is looked at."""
 
     def __init__(self, node: NodeId) -> None:
         self.node = node
-        self._held: dict[str, _Held] = {}
-        self._read: dict[str, _Held] = {}
+        self._held: dict[str, _HeldOrder] = {}
+        self._read: dict[str, _HeldOrder] = {}
 
     def read(self, entries: Iterable[Entry]) -> list[Order]:
         """What the node should run, in the order of the keys."""
@@ -131,7 +131,7 @@ class Known:
         }
 
 
-class _Held(msgspec.Struct, frozen=True):
+class _HeldOrder(msgspec.Struct, frozen=True):
     entry: Entry
     assignment: Assignment | None
     """None if a newer Rota wrote it."""
@@ -140,12 +140,12 @@ class _Held(msgspec.Struct, frozen=True):
     """None if it is to end."""
 
 
-def _held(task: str, entry: Entry) -> _Held:
+def _held(task: str, entry: Entry) -> _HeldOrder:
     assignment = understood(Assignment, entry, log)
-    return _Held(entry, assignment, _order(task, entry, assignment))
+    return _HeldOrder(entry, assignment, _order(task, entry, assignment))
 
 
-class Memory:
+class SavedStates:
     """What the tasks before saved, looked up once for each new order."""
 
     def __init__(self) -> None:
@@ -172,7 +172,7 @@ async def _with_saved(store: Store, order: Order) -> Order:
     return msgspec.structs.replace(order, saved=msgspec.json.encode(saved.state if saved else {}))
 
 
-async def _give_back(store: Store, node: NodeId, known: Known, work: Work, look: float) -> None:
+async def _give_back(store: Store, node: NodeId, known: AssignmentOrders, work: TaskRunner, look: float) -> None:
     """Delete assignments whose task was to end here, and has."""
     while True:
         await asyncio.sleep(look)
@@ -197,7 +197,7 @@ async def _trouble(store: Store, node: NodeId, told: Assignment, epoch: Revision
     return Put(key, codec.encode(trouble.again(before, node, now, why, epoch)))
 
 
-async def _tell_reliefs(store: Store, known: Known, work: Work, look: float) -> None:
+async def _tell_reliefs(store: Store, known: AssignmentOrders, work: TaskRunner, look: float) -> None:
     """Say of each task that is to relieve another that it runs, once."""
     told: dict[str, int] = {}
     while True:

@@ -16,9 +16,9 @@ from rota.node import kernel
 from rota.node.executor import LONGEST_ORDER
 from rota.node.loaders import describe
 from rota.node.logs import LogKey
-from rota.node.output import Answer
+from rota.node.output import AttemptAnswer
 from rota.node.pipes.brief import Attempt
-from rota.node.seats import Seat
+from rota.node.seats import ExecutorSeat
 from rota.node.workers import Worker
 
 Ended: TypeAlias = Callable[[Outcome], None]
@@ -47,12 +47,12 @@ class Running:
     weight: float
     wire: bytes = b""
     listed: SourceEnded | None = None
-    seat: "Seat[Running] | None" = None
+    seat: "ExecutorSeat[Running] | None" = None
     since: Instant | None = None
     """When it became the first of its seat, and may have begun."""
 
     started: datetime | None = None
-    answer: Answer | None = None
+    answer: AttemptAnswer | None = None
     ending: Ending | None = None
     outcome: Outcome | None = None
 
@@ -100,7 +100,7 @@ def missing(order: RunOrder) -> str:
     return ""
 
 
-def answered(answer: Answer, log_bytes: int) -> Outcome:
+def answered(answer: AttemptAnswer, log_bytes: int) -> Outcome:
     """The outcome that the worker told."""
     return Outcome(
         state=RunState.FAILED if answer.error else RunState.SUCCEEDED,

@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from rota.model.errors import Unavailable
 from rota.node import kernel
 from rota.node.confine import cleaned
-from rota.node.pipes.channel import Channel, Message, pair
+from rota.node.pipes.channel import Channel, PipeMessage, pair
 
 ANSWER = 5.0
 """Seconds a process may take to answer a question."""
@@ -30,7 +30,7 @@ def start(
     *,
     env: Mapping[str, str] | None = None,
     own_session: bool = False,
-) -> tuple[kernel.Handle, int]:
+) -> tuple[kernel.ProcessHandle, int]:
     """A process that runs a module: its handle, and the end of its lifeline that we keep.
 
     It gets its end of the control channel, its lifeline, and the other descriptors under the numbers they have here.
@@ -54,7 +54,7 @@ def start(
     finally:
         os.close(theirs)
     process.returncode = 0  # the agent reaps all its children itself
-    return kernel.Handle(process.pid), ours
+    return kernel.ProcessHandle(process.pid), ours
 
 
 class Numbered(Protocol):
@@ -71,7 +71,7 @@ Answer = TypeVar("Answer", bound=Numbered)
 class ChildProcess(ABC, Generic[Answer]):
     """The agent's hold on one process. It is alive until it is killed or its channel closes."""
 
-    def __init__(self, name: str, start: Callable[[int], tuple[kernel.Handle, int]]) -> None:
+    def __init__(self, name: str, start: Callable[[int], tuple[kernel.ProcessHandle, int]]) -> None:
         """`start` starts the process, given its end of the control channel; what it raises, this raises."""
         self.is_alive = True
         self._name = name
@@ -91,11 +91,11 @@ class ChildProcess(ABC, Generic[Answer]):
         """Its process id."""
         return self.handle.pid
 
-    def send(self, message: Message, fds: list[int] | None = None) -> None:
+    def send(self, message: PipeMessage, fds: list[int] | None = None) -> None:
         """Send a message; nothing if the process is gone. Descriptors are closed here."""
         self._channel.send(message, fds)
 
-    async def ask(self, question: Callable[[int], Message], within: float | None = None) -> Answer:
+    async def ask(self, question: Callable[[int], PipeMessage], within: float | None = None) -> Answer:
         """The answer to the question made from its number; Unavailable if it takes longer than `within` or `ANSWER`."""
         number, seconds = next(self._numbers), ANSWER if within is None else within
         self._asked[number] = asyncio.get_running_loop().create_future()

@@ -97,11 +97,11 @@ async def call(folder: Path, do: str, timeout: float, **arguments: Any) -> Any:
         raise Unavailable(f"the node on {folder} ended before it answered")
     reply = msgspec.json.decode(line)
     if "error" in reply:
-        raise Refused(reply["error"], reply.get("exit_code", 1))
+        raise ControlError(reply["error"], reply.get("exit_code", 1))
     return reply["ok"]
 
 
-class Refused(RotaError):
+class ControlError(RotaError):
     """The node's own error, with its exit code."""
 
     def __init__(self, message: str, exit_code: int) -> None:

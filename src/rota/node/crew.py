@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from rota.decide import crew as plans
-from rota.decide.crew import Phase
+from rota.decide.crew import WorkerPhase
 from rota.decide.restart import Falls, RestartPolicy
 from rota.kit.clock import Clock
 from rota.model.config import RuntimeConfig
@@ -49,9 +49,9 @@ class Crew:
         """The workers of one pool."""
         return [worker for worker in self.workers.values() if worker.brief.pool == name]
 
-    def snapshot(self) -> plans.Crew:
+    def snapshot(self) -> plans.CrewState:
         """As the plan sees it."""
-        return plans.Crew(
+        return plans.CrewState(
             pools={name: post.pool for name, post in self.posts.items()},
             target=self.generations.current,
             members=tuple(worker.member for worker in self.workers.values() if not worker.is_errand),
@@ -115,7 +115,7 @@ class Crew:
         if not now:
             worker.worn = worker.worn or why
         else:
-            worker.enter(Phase.DRAINING, self._clock.monotonic())
+            worker.enter(WorkerPhase.DRAINING, self._clock.monotonic())
             worker.cut_short(why)
         self.wake()
 
@@ -127,8 +127,8 @@ class Crew:
         is_new_limit = is_limited and worker.drain is None
         if is_new_limit:
             worker.drain = self._config.drain
-        if worker.phase != Phase.DRAINING or is_new_limit:
-            worker.enter(Phase.DRAINING, self._clock.monotonic())
+        if worker.phase != WorkerPhase.DRAINING or is_new_limit:
+            worker.enter(WorkerPhase.DRAINING, self._clock.monotonic())
 
     def kill_all(self, why: str) -> None:
         """End every process now."""

@@ -17,7 +17,7 @@ from typing import Protocol
 import msgspec
 
 from rota.decide import crew as plans
-from rota.decide.crew import Drain, Kill, Phase, Pool, Start
+from rota.decide.crew import DrainWorker, KillWorker, StartWorker, WorkerPhase, WorkerPool
 from rota.kit.clock import Clock
 from rota.model.config import RuntimeConfig
 from rota.model.errors import Unavailable
@@ -112,7 +112,7 @@ class CrewRunner:
         loader = self.crew.generations.able().get(generation)
         if loader is None:
             raise Unavailable("the app's loader is being started again; try again")
-        brief = self._brief(Post(Pool(RUN, 1), RUN), 0, generation)
+        brief = self._brief(Post(WorkerPool(RUN, 1), RUN), 0, generation)
         worker = Worker(msgspec.structs.replace(brief, attempt=attempt), 0, None, self._clock.monotonic())
         self.crew.workers[worker.id] = worker
         self.crew.generations.target.enclosure.begin(generation)
@@ -143,7 +143,7 @@ class CrewRunner:
         post = self.crew.posts.get(worker.brief.pool)
         is_current = worker.brief.generation == self.crew.generations.current
         is_fit = post is not None and post.pool.version == worker.version and not worker.worn
-        return worker.phase == Phase.READY and is_current and is_fit
+        return worker.phase == WorkerPhase.READY and is_current and is_fit
 
     def _act(self) -> Instant | None:
         mend_at = self.crew.generations.mend(self._watch)
@@ -151,7 +151,7 @@ class CrewRunner:
         for action in plan.actions:
             # Each step may end what a later one is about: a loader that is told to fork may turn out to be gone.
             match action:
-                case Start(pool=pool, slot=slot, generation=generation):
+                case StartWorker(pool=pool, slot=slot, generation=generation):
                     if (post := self.crew.posts.get(pool)) and (loader := self.crew.generations.able().get(generation)):
                         if post.has_line and not (self._switch and self._switch.can_connect(post, slot, generation)):
                             continue  # the next turn asks again
@@ -159,10 +159,10 @@ class CrewRunner:
                             loader.when_room(self.crew.wake)
                             continue
                         self._start(post, slot, loader)
-                case Drain(member=number, why=why):
+                case DrainWorker(member=number, why=why):
                     if worker := self.crew.workers.get(number):
                         self._drain(worker, why)
-                case Kill(member=number, why=why):
+                case KillWorker(member=number, why=why):
                     if worker := self.crew.workers.get(number):
                         self._kill(worker, why)
         return min((when for when in (mend_at, plan.look_again) if when is not None), default=None)
@@ -213,7 +213,7 @@ class CrewRunner:
                 loader.fork(worker.brief, os.dup(theirs.fileno()), lifeline, os.dup(worker.stacks), *more)
 
     def _kill(self, worker: Worker, why: str) -> None:
-        if worker.phase == Phase.DRAINING and worker.handle is not None:
+        if worker.phase == WorkerPhase.DRAINING and worker.handle is not None:
             worker.cut_short(why)
             return
         worker.kill(why)
@@ -243,9 +243,9 @@ class CrewRunner:
 
     def _drain(self, worker: Worker, why: str) -> None:
         was, now = worker.phase, self._clock.monotonic()
-        worker.enter(Phase.DRAINING, now)
+        worker.enter(WorkerPhase.DRAINING, now)
         log.debug("draining", extra={"worker": worker.id, "pool": worker.brief.pool, "why": why})
-        if was == Phase.STARTING:
+        if was == WorkerPhase.STARTING:
             worker.kill(why)
         elif worker.brief.role in ("host", "executor") or worker.brief.has_line:
             for witness in self._watch.witnesses:

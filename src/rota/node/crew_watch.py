@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any, Protocol
 
-from rota.decide.crew import Phase
+from rota.decide.crew import WorkerPhase
 from rota.decide.restart import Falls
 from rota.kit.clock import Clock
 from rota.model.ids import Instant
@@ -67,7 +67,7 @@ class CrewWatch:
         self._crew, self._clock, self._tell, self._stacks = crew, clock, tell, stacks
         self._excuses = tuple(excuses)
         self._by_pid: dict[int, Worker] = {}
-        self._statuses: dict[int, tuple[kernel.Ended, Instant]] = {}
+        self._statuses: dict[int, tuple[kernel.EndedProcess, Instant]] = {}
 
     # What the system says
 
@@ -84,7 +84,7 @@ class CrewWatch:
         found = self._crew.workers.get(worker)
         if found is None:
             return
-        found.handle = kernel.Handle(pid)
+        found.handle = kernel.ProcessHandle(pid)
         if found.why_killed:
             found.handle.kill()
         self.known(found)
@@ -94,7 +94,7 @@ class CrewWatch:
         if found := self._crew.workers.get(worker):
             self.gone(found, why, "not forked")
 
-    def reaped(self, ended: kernel.Ended) -> None:
+    def reaped(self, ended: kernel.EndedProcess) -> None:
         """Somebody's child ended."""
         if worker := self._by_pid.get(ended.pid):
             worker.end = ended
@@ -121,8 +121,8 @@ class CrewWatch:
         match message:
             case Beat(done=done):
                 worker.done = max(worker.done, done)
-            case Registered() if worker.phase == Phase.STARTING:
-                worker.enter(Phase.READY, worker.heard)
+            case Registered() if worker.phase == WorkerPhase.STARTING:
+                worker.enter(WorkerPhase.READY, worker.heard)
                 if self._crew.deadline and worker.brief.order is not None:
                     worker.send(self._crew.deadline)
                 for witness in self.witnesses:
@@ -180,7 +180,7 @@ class CrewWatch:
         worker.let_go()
         if not worker.is_errand:
             self._crew.generations.target.enclosure.worker_ended(worker.brief.generation, worker.id)
-        if worker.phase != Phase.DRAINING and not worker.is_errand:
+        if worker.phase != WorkerPhase.DRAINING and not worker.is_errand:
             self._crew.exits[worker.brief.pool.partition(":")[0], sort] += 1
             self._fell(worker, why, stacks)
         elif worker.is_cut_short:
@@ -195,7 +195,7 @@ class CrewWatch:
         self._report_end("worker.exited", worker, why, stacks)
         if any(excuse(worker) for excuse in self._excuses):
             return
-        stood = timedelta(seconds=now - worker.since) if worker.phase == Phase.READY else timedelta()
+        stood = timedelta(seconds=now - worker.since) if worker.phase == WorkerPhase.READY else timedelta()
         falls = self._crew.falls.get(key, Falls()).add(now, stood, why, self._crew.policy)
         if brief.pool in self._crew.posts:
             self._crew.falls[key] = falls

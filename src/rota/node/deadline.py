@@ -11,17 +11,17 @@ The clock is the one that all processes of a machine share and that goes on whil
 import signal
 
 from rota.kit.clock import SYSTEM, Clock
-from rota.node.guard import Guard
+from rota.node.guard import WorkerGuard
 from rota.node.pipes.brief import Deadline
 
 LOOK = 0.2
 """Seconds between looks at the clock."""
 
 
-class Leash:
+class LeaseDeadline:
     """Until when this process may act."""
 
-    def __init__(self, guard: Guard | None, clock: Clock = SYSTEM) -> None:
+    def __init__(self, guard: WorkerGuard | None, clock: Clock = SYSTEM) -> None:
         self._guard, self._clock = guard, clock
         self._stop_at: float | None = None
         signal.signal(signal.SIGALRM, signal.SIG_DFL)

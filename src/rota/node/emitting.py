@@ -5,7 +5,7 @@ notice nothing of that. `emit` returns when the messages are in the outbox, and 
 acked on one line is handed over again on the next. An ack says which messages were rejected: `emit` raises that if it
 waits for their confirmation; else only the relay counts them.
 
-Lives in one event loop. Workers of sync code have a thread with a loop for it (`Aside`).
+Lives in one event loop. Workers of sync code have a thread with a loop for it (`EmitterThread`).
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from typing import Any
 from rota.kit.clock import SYSTEM, Clock
 from rota.model.errors import Rejected
 from rota.node.pipes.brief import Emitting
-from rota.node.relay.wire import BATCH, BATCH_BYTES, UNSENT, Ack, Any_, Batch, Opening, Wire
+from rota.node.relay.wire import BATCH, BATCH_BYTES, UNSENT, AckFrame, Any_, BatchFrame, FrameConnection, OpeningFrame
 from rota.workloads.resources.outbox import Outbox, Outgoing
 from rota.workloads.resources.relay.held import Emission
 
@@ -34,7 +34,7 @@ class Emitter:
         """`lost` is called when the line broke, so that somebody brings another."""
         self._terms, self._line_lost, self._clock = terms, lost, clock
         self._outbox = Outbox(terms.messages, terms.bytes)
-        self._wire: Wire | None = None
+        self._wire: FrameConnection | None = None
         self._is_due = False
         self._told = clock.monotonic()
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -79,9 +79,9 @@ class Emitter:
         if self._wire is not None:
             self._wire.close()
         self._outbox.broke()
-        wire = self._wire = Wire(sock, self._heard, self._lost)
+        wire = self._wire = FrameConnection(sock, self._heard, self._lost)
         wire.on_room = self._hand_over
-        wire.send(Opening(self._outbox.age(self._clock.monotonic())))
+        wire.send(OpeningFrame(self._outbox.age(self._clock.monotonic())))
         self._hand_over()
 
     async def run(self) -> None:
@@ -129,10 +129,10 @@ class Emitter:
     def _send(self, batch: Outgoing) -> None:
         assert self._wire is not None
         self._told = self._clock.monotonic()
-        self._wire.send(Batch(batch.sequence, self._outbox.age(self._told), tuple(batch.emissions)))
+        self._wire.send(BatchFrame(batch.sequence, self._outbox.age(self._told), tuple(batch.emissions)))
 
     def _heard(self, record: Any_) -> None:
-        if isinstance(record, Ack):
+        if isinstance(record, AckFrame):
             for number, why in self._outbox.acked(record.sequence, record.refused).items():
                 if number in self._awaited:
                     place, refusals = self._awaited[number]
@@ -176,7 +176,7 @@ def _settle(future: "asyncio.Future[None]") -> None:
         future.set_result(None)
 
 
-class Aside:
+class EmitterThread:
     """An emitter in a thread with a loop of its own, for a worker whose main thread runs sync code."""
 
     def __init__(self, terms: Emitting, lost: Callable[[], None]) -> None:

@@ -18,7 +18,7 @@ from rota.node.logs import RunLogs
 from rota.node.open_attempts import OpenAttempts
 from rota.node.run_posts import EXECUTOR
 from rota.node.seating import Seating
-from rota.node.seats import Seat
+from rota.node.seats import ExecutorSeat
 from rota.node.workers import Worker
 
 
@@ -87,7 +87,7 @@ class Endings:
         for running in list(self.dying):
             self._finish_if_dead(running, now)
 
-    def _signal(self, running: Running, seat: Seat[Running], state: RunState, why: str, grace: float) -> None:
+    def _signal(self, running: Running, seat: ExecutorSeat[Running], state: RunState, why: str, grace: float) -> None:
         running.ending = Ending(state, why, Instant(self._clock.monotonic() + grace), [])
         worker = self._crew.workers.get(seat.worker)
         if worker is None:

@@ -25,14 +25,14 @@ import msgspec
 from rota.kit.faults import described, sendable
 from rota.model.errors import Invalid
 from rota.node import kernel
-from rota.node.output import Answer, encode, shortened
+from rota.node.output import AttemptAnswer, encode, shortened
 from rota.node.pipes.brief import ORDERS, OUTPUT, Attempt
 from rota.node.pipes.channel import Pipe
 from rota.node.pipes.source_query import Listed
 from rota.node.pipes.worker import Registered
 from rota.node.roles import Setup
 from rota.sdk.app import App
-from rota.workloads.jobs.run import Halt, run_attempt
+from rota.workloads.jobs.run import AttemptStop, run_attempt
 from rota.workloads.resources.listing import collect
 from rota.workloads.resources.spec import Resource
 
@@ -47,25 +47,25 @@ LONGEST_ORDER = 128 * 1024
 _order = msgspec.msgpack.Decoder(Attempt).decode
 
 
-class _Leave(BaseException):
+class _ExecutorStopped(BaseException):
     """Raised where an executor waits, when it is asked to end."""
 
 
 def be_executor(app: App, setup: Setup) -> None:
     """Run attempts until there are to be no more, or until the agent is gone."""
-    halt, extras = Halt(), setup.extras
-    desk = _Desk(app, setup.brief.mark, extras[OUTPUT], Pipe(setup.sock), halt)
-    inbox = Inbox(socket.socket(fileno=extras[ORDERS]), halt)
+    halt, extras = AttemptStop(), setup.extras
+    desk = _AttemptLoop(app, setup.brief.mark, extras[OUTPUT], Pipe(setup.sock), halt)
+    inbox = OrderQueue(socket.socket(fileno=extras[ORDERS]), halt)
     signal.signal(signal.SIGTERM, inbox.asked)
     desk.pipe.send(Registered())
     while order := inbox.next():
         desk.run(_order(order))
 
 
-class Inbox:
+class OrderQueue:
     """Where the orders of an executor come from, until it is asked to end."""
 
-    def __init__(self, sock: socket.socket, halt: Halt) -> None:
+    def __init__(self, sock: socket.socket, halt: AttemptStop) -> None:
         self._sock, self._halt = sock, halt
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
@@ -75,7 +75,7 @@ class Inbox:
         """The handler of the signal that asks for the end: stop what runs, or stop waiting."""
         self._halt.ask()
         if self._is_waiting:
-            raise _Leave
+            raise _ExecutorStopped
 
     def next(self) -> bytes:
         """The next order; nothing if there will be none: the agent is gone, or has asked for the end."""
@@ -86,23 +86,23 @@ class Inbox:
                 self._is_waiting = False
                 with contextlib.suppress(BlockingIOError):  # the agent took it back meanwhile
                     return self._sock.recv(LONGEST_ORDER, socket.MSG_DONTWAIT)
-        except _Leave:
+        except _ExecutorStopped:
             self._is_waiting = False
         return b""
 
 
 def be_run(app: App, setup: Setup) -> None:
     """Run the one attempt of this worker."""
-    brief, halt = setup.brief, Halt()
+    brief, halt = setup.brief, AttemptStop()
     assert brief.attempt is not None
     signal.signal(signal.SIGTERM, lambda *_: halt.ask())
-    _Desk(app, brief.mark, setup.extras[OUTPUT], None, halt).run(brief.attempt)
+    _AttemptLoop(app, brief.mark, setup.extras[OUTPUT], None, halt).run(brief.attempt)
 
 
-class _Desk:
+class _AttemptLoop:
     """Runs attempts and answers them."""
 
-    def __init__(self, app: App, mark: bytes, output: int, pipe: Pipe | None, halt: Halt) -> None:
+    def __init__(self, app: App, mark: bytes, output: int, pipe: Pipe | None, halt: AttemptStop) -> None:
         self._app, self._mark, self._halt = app, mark, halt
         self._output = os.dup(output)  # the app may close or redirect what it prints to
         self._pipe = pipe
@@ -124,7 +124,7 @@ class _Desk:
         else:
             error, code = run_attempt(self._app, attempt, self._halt)
         _flush()
-        answer = Answer(
+        answer = AttemptAnswer(
             attempt.attempt,
             shortened(error),
             code,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from random import random
 
-from rota.decide.fleet import Claim, Stranger, Surroundings, enter
+from rota.decide.fleet import FleetClaim, StoreFacts, Stranger, enter
 from rota.kit.backoff import delays
 from rota.kit.clock import Clock
 from rota.model import codec, keys
@@ -26,7 +26,7 @@ PACE = 1.0
 RETRY = timedelta(milliseconds=100), timedelta(seconds=2)
 
 
-async def wait_to_belong(store: Store, node: NodeId, claim: Claim, clock: Clock) -> None:
+async def wait_to_belong(store: Store, node: NodeId, claim: FleetClaim, clock: Clock) -> None:
     """Return when the store is known to be this node's fleet's; Invalid if it is another's."""
     waits, reported = delays(*RETRY, random), ""
     while True:
@@ -39,11 +39,13 @@ async def wait_to_belong(store: Store, node: NodeId, claim: Claim, clock: Clock)
         await asyncio.sleep(next(waits).total_seconds())
 
 
-async def check_belonging(store: Store, node: NodeId, claim: Claim, clock: Clock, *, is_member: bool = False) -> None:
+async def check_belonging(
+    store: Store, node: NodeId, claim: FleetClaim, clock: Clock, *, is_member: bool = False
+) -> None:
     """Invalid if the store holds another fleet; the record is written if the node has something new to say."""
     entry = await store.get(keys.FLEET)
     found = codec.decode(FleetRecord, entry.value) if entry else None
-    around = await _surroundings(store, node) if found is None or claim.fleet != found.name else Surroundings()
+    around = await _surroundings(store, node) if found is None or claim.fleet != found.name else StoreFacts()
     entrance = enter(claim, found, around, clock.wall(), is_member=is_member)
     if isinstance(entrance, Stranger):
         raise Invalid(entrance.why)
@@ -62,17 +64,17 @@ async def keep_app_known(
         if (now := app()) == known:
             continue
         try:
-            await check_belonging(store, node, Claim(app=now), clock, is_member=True)
+            await check_belonging(store, node, FleetClaim(app=now), clock, is_member=True)
             known = now
         except (Conflict, Unavailable, Unknown) as error:
             log.debug("app not on record yet", extra={"node": node, "why": str(error)})
 
 
-async def _surroundings(store: Store, node: NodeId) -> Surroundings:
+async def _surroundings(store: Store, node: NodeId) -> StoreFacts:
     """Who is here, and which apps were before fleets had a record."""
     nodes = (entry.key.removeprefix(keys.NODES) for entry in (await store.scan(keys.NODES)).entries)
     kinds = [understood(KindRecord, entry) for entry in (await store.scan(keys.KINDS)).entries]
     jobs = [understood(JobRecord, entry) for entry in (await store.scan(keys.JOBS)).entries]
     statuses = [understood(NodeStatus, entry) for entry in (await store.scan(keys.STATUS)).entries]
     apps = frozenset(each.app for each in (*kinds, *jobs, *statuses) if each is not None and each.app)
-    return Surroundings(apps, tuple(sorted(set(nodes) - {node})))
+    return StoreFacts(apps, tuple(sorted(set(nodes) - {node})))

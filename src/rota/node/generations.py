@@ -16,7 +16,7 @@ from rota.kit.clock import Clock
 from rota.model.ids import Instant
 from rota.node.import_report import report_import
 from rota.node.journal import Tell
-from rota.node.loaders import Listener, Loader, LoadError, Target
+from rota.node.loaders import Loader, LoaderListener, LoadError, LoadTarget
 from rota.node.pipes.loader import Loaded
 
 log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ class Generations:
 
     def __init__(
         self,
-        target: Target,
+        target: LoadTarget,
         timeout: timedelta,
         policy: RestartPolicy,
         clock: Clock,
@@ -72,7 +72,7 @@ class Generations:
         """Generations that have a loader and are neither the current nor the previous one."""
         return self._loaders.keys() - {self.current, self.previous}
 
-    async def load(self, number: int, listener: Listener) -> Loaded:
+    async def load(self, number: int, listener: LoaderListener) -> Loaded:
         """Import the app for a new generation; LoadError if it cannot be, and nothing of it stays."""
         loader = self._loaders[number] = Loader(self.target, number, listener, self._clock.monotonic())
         self._by_pid[loader.pid] = loader
@@ -90,7 +90,7 @@ class Generations:
             log.warning("loaded with a warning", extra={"generation": number, "why": warning})
         return loaded
 
-    async def load_kept_or_files(self, number: int, listener: Listener) -> None:
+    async def load_kept_or_files(self, number: int, listener: LoaderListener) -> None:
         """Import the app's files, or the code that an earlier life went back to, if they are what it left."""
         kept, app = self.target.kept, self.target.app
         if not kept.find(app, number):
@@ -154,7 +154,7 @@ class Generations:
         if loader.app is not None and not self._is_closing:
             self._tell("loader.exited", f"loader {loader.generation}", generation=loader.generation, why=loader.why)
 
-    def mend(self, listener: Listener) -> Instant | None:
+    def mend(self, listener: LoaderListener) -> Instant | None:
         """Start the current generation's loader again if it is gone; when to ask again, if its turn has not come."""
         is_there = not self.current or self.current in self._loaders or self._mending is not None
         if is_there or self._is_closing:
@@ -165,7 +165,7 @@ class Generations:
         self._mending = asyncio.get_running_loop().create_task(self._load_again(listener), name="loader")
         return None
 
-    async def _load_again(self, listener: Listener) -> None:
+    async def _load_again(self, listener: LoaderListener) -> None:
         number = self.current
         before = self._apps[number].code
         try:

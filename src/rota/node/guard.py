@@ -30,7 +30,7 @@ LOOK_MS = 100
 _DEADLINE = struct.Struct("d")
 
 
-class Page:
+class DeadlinePage:
     """A page of memory with a deadline in it, shared among processes."""
 
     def __init__(self, memory: mmap.mmap) -> None:
@@ -51,13 +51,13 @@ class Page:
         _DEADLINE.pack_into(self._memory, 0, dead_by)
 
 
-class Leash:
+class AgentLifeline:
     """What ties all workers of runs to the agent: one deadline, and a pipe that hangs up when the agent ends."""
 
     def __init__(self) -> None:
         self._file = kernel.scratch_file("deadline of runs")
         os.ftruncate(self._file, mmap.PAGESIZE)
-        self._page = Page.of(self._file)
+        self._page = DeadlinePage.of(self._file)
         self._lifeline, self._life = os.pipe()  # hangs up when this process ends, and not before
 
     def set(self, dead_by: float) -> None:
@@ -81,13 +81,13 @@ class Leash:
         return fds
 
 
-class Guard:
+class WorkerGuard:
     """The worker's hold on its guard."""
 
     def __init__(
-        self, title: str, lifeline: int | None, page: Page | None = None, *, outlives_exec: bool = False
+        self, title: str, lifeline: int | None, page: DeadlinePage | None = None, *, outlives_exec: bool = False
     ) -> None:
-        self._page = page or Page(mmap.mmap(-1, mmap.PAGESIZE))
+        self._page = page or DeadlinePage(mmap.mmap(-1, mmap.PAGESIZE))
         theirs, self._ours = os.pipe()
         os.set_inheritable(self._ours, outlives_exec)
         if (pid := kernel.fork()) == 0:
@@ -108,7 +108,7 @@ def _leave_parent() -> None:
         os._exit(0)
 
 
-def _be_guard(title: str, page: Page, worker: int, lifeline: int | None) -> NoReturn:
+def _be_guard(title: str, page: DeadlinePage, worker: int, lifeline: int | None) -> NoReturn:
     try:
         watched = [fd for fd in (worker, lifeline) if fd is not None]
         close_all_but(watched)

@@ -19,7 +19,7 @@ from rota.node.roles import Setup
 from rota.node.task_lines import work_of
 from rota.node.tee import about
 from rota.sdk.app import App
-from rota.workloads.resources.run import Life, Outcome, run_task
+from rota.workloads.resources.run import Life, TaskOutcome, run_task
 
 LAST_WORDS = 1.0
 """Seconds that tasks get to end when the worker itself has to."""
@@ -36,7 +36,7 @@ class Host:
     def __init__(self, app: App, brief: Brief) -> None:
         self._app, self._brief = app, brief
         self._emitter = Emitter(brief.emitting, lambda: self._channel.send(LineLost()))
-        self._tasks: dict[tuple[str, int], asyncio.Task[Outcome]] = {}
+        self._tasks: dict[tuple[str, int], asyncio.Task[TaskOutcome]] = {}
         self._lives: dict[tuple[str, int], Life] = {}
         self._is_finishing = False
         self._ended = 0
@@ -95,10 +95,10 @@ class Host:
     def _save(self, order: Order, state: bytes) -> None:
         self._reports.add(Save(order.task, order.epoch, state))
 
-    def _done(self, order: Order, task: asyncio.Task[Outcome]) -> None:
+    def _done(self, order: Order, task: asyncio.Task[TaskOutcome]) -> None:
         """Whatever becomes of a task ends here, once; also if it was cancelled before its first step."""
         try:
-            outcome = Outcome(True) if task.cancelled() else task.result()
+            outcome = TaskOutcome(True) if task.cancelled() else task.result()
             self._reports.add(TaskEnded(order.task, order.epoch, outcome.was_asked, outcome.error))
         except BaseException as error:  # the agent would take the task for one that runs: end, so that it knows better
             self._failure = error

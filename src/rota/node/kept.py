@@ -45,7 +45,7 @@ class Module(msgspec.Struct, frozen=True):
     source: bytes
 
 
-class Sources(msgspec.Struct, frozen=True):
+class AppSources(msgspec.Struct, frozen=True):
     """The app's own modules, as they were imported."""
 
     target: str
@@ -60,7 +60,7 @@ class Sources(msgspec.Struct, frozen=True):
     """A digest of what their files said when they were kept: if that changes, somebody put other code there."""
 
 
-def collect(target: str, used: Sources | None = None) -> Sources:
+def collect(target: str, used: AppSources | None = None) -> AppSources:
     """The app's own modules: those that are imported from its folder or below; `used` are those it was loaded from."""
     name = target.partition(":")[0]
     path = Path(name)
@@ -81,7 +81,7 @@ def collect(target: str, used: Sources | None = None) -> Sources:
         except OSError:
             continue
         found[str(file)] = Module(module_name, str(file), hasattr(module, "__path__"), source)
-    sources = Sources(target, tuple(found[file] for file in sorted(found)), str(path), str(entry))
+    sources = AppSources(target, tuple(found[file] for file in sorted(found)), str(path), str(entry))
     return sources if used is None else replace(sources, target=used.target, entry=used.entry)
 
 
@@ -90,7 +90,7 @@ def _from_here(path: Path) -> Path:
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
-def digest(sources: Sources) -> str:
+def digest(sources: AppSources) -> str:
     """A digest of the sources; the same in whatever folder they are."""
     folder = os.path.commonpath([os.path.dirname(each.file) for each in sources.modules] or ["/"])
     total = hashlib.blake2b(digest_size=8)
@@ -100,7 +100,7 @@ def digest(sources: Sources) -> str:
     return total.hexdigest()
 
 
-def packed(sources: Sources) -> bytes:
+def packed(sources: AppSources) -> bytes:
     """The sources as they are kept; empty if they are too large, or if a name cannot be written."""
     with contextlib.suppress(UnicodeEncodeError):
         modules = tuple(each for each in sources.modules if each.file.endswith(".py"))
@@ -109,15 +109,15 @@ def packed(sources: Sources) -> bytes:
     return b""
 
 
-def unpacked(data: bytes) -> Sources:
+def unpacked(data: bytes) -> AppSources:
     """What was kept; Invalid if this is no such thing."""
     try:
-        return msgspec.msgpack.decode(zlib.decompress(data), type=Sources)
+        return msgspec.msgpack.decode(zlib.decompress(data), type=AppSources)
     except (zlib.error, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Invalid(f"it cannot be read ({error})") from None
 
 
-def use(sources: Sources) -> str:
+def use(sources: AppSources) -> str:
     """Import these modules from here on, whatever their files say; what to load in place of the target."""
     load.kept.update({each.file: each.source for each in sources.modules})
     sys.meta_path.insert(0, _Finder(sources.modules))
@@ -142,7 +142,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         )
 
 
-class Kept:
+class KeptFile:
     """The agent's hold on the file."""
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -205,7 +205,7 @@ class Kept:
                 self._file.unlink(missing_ok=True)
 
 
-def _on_disk(sources: Sources) -> str:
+def _on_disk(sources: AppSources) -> str:
     """A digest of what the files of these modules say now."""
     total = hashlib.blake2b(digest_size=16)
     for _, file in _files_now(sources):
@@ -216,7 +216,7 @@ def _on_disk(sources: Sources) -> str:
     return total.hexdigest()
 
 
-def _is_on_disk(sources: Sources) -> bool:
+def _is_on_disk(sources: AppSources) -> bool:
     """Do the files say the same?"""
     try:
         return all(file.read_bytes() == each.source for each, file in _files_now(sources))
@@ -224,7 +224,7 @@ def _is_on_disk(sources: Sources) -> bool:
         return False
 
 
-def _files_now(sources: Sources) -> Iterator[tuple[Module, Path]]:
+def _files_now(sources: AppSources) -> Iterator[tuple[Module, Path]]:
     """The modules, each with the file that an import of the app would find for it now."""
     before, now = os.path.dirname(sources.file), Path(sources.entry).resolve().parent
     for each in sources.modules:

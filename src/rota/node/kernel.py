@@ -98,7 +98,7 @@ def _end_group() -> None:
     os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
-class Handle:
+class ProcessHandle:
     """A process: can be signalled, and watched where the system allows."""
 
     def __init__(self, pid: int) -> None:
@@ -165,7 +165,7 @@ def _is_readable(fd: int) -> bool:
     return bool(poll.poll(0))
 
 
-class Ended(NamedTuple):
+class EndedProcess(NamedTuple):
     """A process that has ended: how, and what it used, with those of its children that it waited for."""
 
     pid: int
@@ -175,7 +175,7 @@ class Ended(NamedTuple):
     """In bytes."""
 
 
-def ended_children() -> Iterator[Ended]:
+def ended_children() -> Iterator[EndedProcess]:
     """Reap every child that has ended. What is left of its group is ended with it.
 
     In that order, where it can be had: once a child is reaped, its number may mean another process.
@@ -192,7 +192,7 @@ def ended_children() -> Iterator[Ended]:
         yield ended or _ended(*os.wait4(pid, 0))
 
 
-def _look_at_ended_child() -> tuple[int, Ended | None]:
+def _look_at_ended_child() -> tuple[int, EndedProcess | None]:
     """A child that has ended, 0 if none has; with all about it if it had to be reaped to be seen."""
     if is_portable():
         pid, status, used = os.wait4(-1, os.WNOHANG)
@@ -201,8 +201,8 @@ def _look_at_ended_child() -> tuple[int, Ended | None]:
     return (found.si_pid if found else 0), None
 
 
-def _ended(pid: int, status: int, used: resource.struct_rusage) -> Ended:
-    return Ended(pid, status, used.ru_utime + used.ru_stime, used.ru_maxrss * _MAXRSS_UNIT)
+def _ended(pid: int, status: int, used: resource.struct_rusage) -> EndedProcess:
+    return EndedProcess(pid, status, used.ru_utime + used.ru_stime, used.ru_maxrss * _MAXRSS_UNIT)
 
 
 def peak_memory() -> int:

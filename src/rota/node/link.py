@@ -6,7 +6,7 @@ from typing import Protocol
 
 from rota.model.errors import Unavailable
 from rota.model.ids import NodeId, SessionId
-from rota.model.link import Accepted, AttemptId, LogPiece, Presence, Refused, Start
+from rota.model.link import Accepted, AttemptId, AttemptRefused, LogPiece, Presence, StartAttempt
 
 
 class Works(Protocol):
@@ -23,7 +23,7 @@ class LinkHandler:
         node: NodeId,
         session: Callable[[], SessionId | None],
         works: Works | None,
-        take: Callable[[Start], Accepted | Refused],
+        take: Callable[[StartAttempt], Accepted | AttemptRefused],
         read_log: Callable[[AttemptId, int], Awaitable[LogPiece]],
     ) -> None:
         self._node, self._session, self._works = node, session, works
@@ -36,12 +36,12 @@ class LinkHandler:
             raise Unavailable(f"node {self._node} on {socket.gethostname()} has not joined the fleet; ask again")
         return Presence(node=self._node, session=session)
 
-    async def dispatch(self, start: Start) -> Accepted | Refused:
+    async def dispatch(self, start: StartAttempt) -> Accepted | AttemptRefused:
         """Take an attempt that is bound to this node."""
         if self._works is None:
-            return Refused(why=f"node {self._node} runs no app")
+            return AttemptRefused(why=f"node {self._node} runs no app")
         if self._works.is_draining:
-            return Refused(why=f"node {self._node} is stopping")
+            return AttemptRefused(why=f"node {self._node} is stopping")
         return self._take(start)
 
     async def read_log(self, attempt: AttemptId, offset: int) -> LogPiece:

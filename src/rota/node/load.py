@@ -20,7 +20,7 @@ from rota.model import codec, keys
 from rota.model.errors import Conflict, LeaseLost, Unavailable, Unknown
 from rota.model.ids import Instant
 from rota.model.node import NodeLoad
-from rota.node.session import Session
+from rota.node.session import NodeSession
 from rota.store.port import Put, Store
 
 log = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class LoadMeter:
             self.measure()
 
 
-async def publish_load(store: Store, session: Session, meter: LoadMeter, clock: Clock) -> None:
+async def publish_load(store: Store, session: NodeSession, meter: LoadMeter, clock: Clock) -> None:
     """Tell the fleet how busy this node is, for ever."""
     key, told, at = keys.node_load(session.node.id), None, Instant(-TOLD)
     while True:

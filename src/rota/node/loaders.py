@@ -18,7 +18,7 @@ from rota.node import kernel
 from rota.node.children import ChildProcess, start
 from rota.node.confine import Commands, Confinement, cleaned
 from rota.node.enclosure import Enclosure
-from rota.node.kept import Kept
+from rota.node.kept import KeptFile
 from rota.node.leftovers import MARK
 from rota.node.pipes.brief import Brief
 from rota.node.pipes.loader import AskSources, Fork, Forked, ForkRefused, Leave, Loaded, LoadFailed, Reaped, SourcesAre
@@ -32,7 +32,7 @@ class LoadError(Exception):
         self.details = details
 
 
-class Listener(Protocol):
+class LoaderListener(Protocol):
     """Who hears what loaders say."""
 
     def forked(self, worker: int, pid: int) -> None:
@@ -41,7 +41,7 @@ class Listener(Protocol):
     def refused(self, worker: int, why: str) -> None:
         """A worker is not, and why."""
 
-    def reaped(self, ended: kernel.Ended) -> None:
+    def reaped(self, ended: kernel.EndedProcess) -> None:
         """A worker ended."""
 
     def loader_changed(self, loader: "Loader") -> None:
@@ -49,7 +49,7 @@ class Listener(Protocol):
 
 
 @dataclass(frozen=True)
-class Target:
+class LoadTarget:
     """What loaders load, and for whom."""
 
     app: str
@@ -78,14 +78,14 @@ class Target:
     enclosure: Enclosure = field(default_factory=Enclosure, compare=False)
     """Where they are kept together."""
 
-    kept: Kept = field(default_factory=Kept, compare=False)
+    kept: KeptFile = field(default_factory=KeptFile, compare=False)
     """Code that a generation is loaded from in place of the app's files."""
 
 
 class Loader(ChildProcess[SourcesAre]):
     """One loader process, of one generation."""
 
-    def __init__(self, target: Target, generation: int, listener: Listener, now: Instant) -> None:
+    def __init__(self, target: LoadTarget, generation: int, listener: LoaderListener, now: Instant) -> None:
         self.generation, self.born = generation, now
         self.app: Loaded | None = None
         self.why = "ended"
@@ -167,7 +167,7 @@ class Loader(ChildProcess[SourcesAre]):
             case SourcesAre():
                 self._answered(message)
             case Reaped(pid=pid, status=status, cpu_seconds=cpu, peak_memory=peak):
-                self._listener.reaped(kernel.Ended(pid, status, cpu, peak))
+                self._listener.reaped(kernel.EndedProcess(pid, status, cpu, peak))
 
     def _ended(self) -> None:
         if not self._loaded.done():
@@ -182,13 +182,13 @@ class Loader(ChildProcess[SourcesAre]):
 
 
 def start_process(
-    target: Target,
+    target: LoadTarget,
     generation: int,
     control: int,
     stacks: int | None = None,
     brief: Brief | None = None,
     extras: Sequence[int] = (),
-) -> tuple[kernel.Handle, int]:
+) -> tuple[kernel.ProcessHandle, int]:
     """A loader process, or with a brief a spawned worker; its handle, and the end of its lifeline that we keep."""
     told = source = None
     try:

@@ -5,12 +5,14 @@ from rota.model.ids import NodeId
 from rota.node.pipes.brief import Brief
 from rota.node.pipes.resource_worker import TaskSilent
 from rota.sdk.app import App
-from rota.workloads.resources.run import Life, Offer, Save, WayOut, limits
+from rota.workloads.resources.run import Life, Save, TaskEnvironment, WayOut, limits
 
 
-def offer_of(brief: Brief, life: Life, save: Save, way_out: WayOut) -> Offer:
+def offer_of(brief: Brief, life: Life, save: Save, way_out: WayOut) -> TaskEnvironment:
     """What a task of this worker gets."""
-    return Offer(life=life, save=save, way_out=way_out, node=NodeId(brief.node), sink=brief.emitting.sink, clock=SYSTEM)
+    return TaskEnvironment(
+        life=life, save=save, way_out=way_out, node=NodeId(brief.node), sink=brief.emitting.sink, clock=SYSTEM
+    )
 
 
 def silence_of(app: App, task: str, epoch: int, life: Life) -> TaskSilent | None:

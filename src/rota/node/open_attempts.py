@@ -11,7 +11,7 @@ from rota.node.seating import Seating
 
 
 @dataclass
-class _Told:
+class _OutcomeDelivery:
     """Outcomes on their way to whoever waits for them."""
 
     waiting: list[tuple[Ended, Outcome]] = field(default_factory=list)
@@ -31,7 +31,7 @@ class OpenAttempts:
 
         self._seating, self._logs = seating, logs
         self._load = 0.0
-        self._told = _Told()
+        self._told = _OutcomeDelivery()
 
     def room(self, depth: float = 1.0) -> int:
         """How many more would be accepted, of those of which an executor holds so many."""
@@ -76,6 +76,6 @@ class OpenAttempts:
             asyncio.get_running_loop().call_soon(self._tell_all)
 
     def _tell_all(self) -> None:
-        told, self._told = self._told, _Told()
+        told, self._told = self._told, _OutcomeDelivery()
         for ended, outcome in told.waiting:
             ended(outcome)

@@ -30,7 +30,7 @@ OFTEN = 64
 _LENGTH = struct.Struct(">H")
 
 
-class Answer(msgspec.Struct, frozen=True, array_like=True):
+class AttemptAnswer(msgspec.Struct, frozen=True, array_like=True):
     """How an attempt ended, in its worker's words."""
 
     attempt: int
@@ -47,10 +47,10 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Answer).decode
+_decode = msgspec.msgpack.Decoder(AttemptAnswer).decode
 
 
-def encode(mark: bytes, answer: Answer) -> bytes:
+def encode(mark: bytes, answer: AttemptAnswer) -> bytes:
     """The answer as its worker writes it."""
     body = _encode(answer)
     return mark + _LENGTH.pack(len(body)) + body
@@ -68,7 +68,7 @@ class Cutter:
         self._mark = mark
         self._rest = b""
 
-    def feed(self, data: bytes) -> Iterator[bytes | Answer]:
+    def feed(self, data: bytes) -> Iterator[bytes | AttemptAnswer]:
         """What has come, in order; the beginning of an answer is held back until the rest is there."""
         data = self._rest + data if self._rest else data
         mark, at = self._mark, 0

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from random import random
 from typing import TypeAlias
 
-from rota.decide.peers import Heard, Ledger, Withheld, heard, weight
+from rota.decide.peers import Heard, StrikeLedger, Withheld, heard, weight
 from rota.kit.clock import Clock
 from rota.model import codec, keys
 from rota.model.config import PeersConfig
@@ -23,15 +23,15 @@ from rota.model.errors import Conflict, Denied, Invalid, LeaseLost, RotaError, U
 from rota.model.ids import Key, NodeId, SessionId
 from rota.model.node import Node
 from rota.model.peers import NodeHealth, Strikes
-from rota.node.session import Session
-from rota.rpc.port import Link, NotMe
-from rota.store.follow import News, follow_all
+from rota.node.session import NodeSession
+from rota.rpc.port import NodeLink, NotMe
+from rota.store.follow import PrefixChanges, follow_all
 from rota.store.port import Delete, Put, Store, Write
 from rota.store.records import understood
 
 log = logging.getLogger(__name__)
 
-Open: TypeAlias = Callable[[Node], AbstractAsyncContextManager[Link]]
+Open: TypeAlias = Callable[[Node], AbstractAsyncContextManager[NodeLink]]
 """Opens the way to a node."""
 
 TIMEOUT = timedelta(seconds=2)
@@ -48,17 +48,17 @@ class Peers:
 
     def __init__(self, me: NodeId, open: Open) -> None:
         self._me, self._open = me, open
-        self._links: dict[NodeId, tuple[Link, AsyncExitStack]] = {}
+        self._links: dict[NodeId, tuple[NodeLink, AsyncExitStack]] = {}
         self.members: dict[NodeId, Node] = {}
         """Every other node that is in the fleet."""
 
         self.health: dict[NodeId, NodeHealth] = {}
         """Who is online, as the fleet sees it."""
 
-        self.ledger = Ledger(me)
+        self.ledger = StrikeLedger(me)
         self.doubted = asyncio.Event()
 
-    def link(self, node: NodeId) -> Link | None:
+    def link(self, node: NodeId) -> NodeLink | None:
         """The way to a node's present session; None if it is not in the fleet, or has no door."""
         found = self._links.get(node)
         return found[0] if found else None
@@ -100,7 +100,7 @@ class Peers:
                     if found := understood(NodeHealth, change.entry, log):
                         self.health[found.node] = found
 
-    async def _take(self, news: News) -> None:
+    async def _take(self, news: PrefixChanges) -> None:
         named = {NodeId(change.key.removeprefix(keys.NODES)): change.entry for change in news.changes}
         if news.is_whole:
             named.update(dict.fromkeys(self.members.keys() - named.keys()))
@@ -132,7 +132,7 @@ class Peers:
 
 async def check_peers(
     store: Store,
-    session: Session,
+    session: NodeSession,
     peers: Peers,
     config: PeersConfig,
     clock: Clock,
@@ -149,7 +149,7 @@ class _Checks:
     def __init__(
         self,
         store: Store,
-        session: Session,
+        session: NodeSession,
         peers: Peers,
         config: PeersConfig,
         clock: Clock,
@@ -162,7 +162,7 @@ class _Checks:
         self._shown: dict[NodeId, Strikes] = {}
         self._denied: set[NodeId] = set()
         self._is_cut_off = False
-        peers.ledger = Ledger(session.node.id)  # what an earlier session showed went with its lease
+        peers.ledger = StrikeLedger(session.node.id)  # what an earlier session showed went with its lease
 
     async def run(self) -> None:
         while True:

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import msgspec
 
-from rota.decide.crew import Pool
+from rota.decide.crew import WorkerPool
 from rota.kit.record import replace
 from rota.model.config import RuntimeConfig
 from rota.node.pipes.brief import Order
@@ -23,7 +23,7 @@ CANARY = "canary:"
 class Post(msgspec.Struct, frozen=True):
     """A pool, and what its workers are for."""
 
-    pool: Pool
+    pool: WorkerPool
     role: str
     service: str = ""
     group: str = ""
@@ -45,6 +45,6 @@ def canaries(wanted: Mapping[str, Post], generation: int, config: RuntimeConfig)
     found = {}
     for name, post in wanted.items():
         if not post.order and not post.pool.breaks_first and not post.pool.is_task:
-            pool = Pool(f"{CANARY}{name}", 1, generation=generation)
+            pool = WorkerPool(f"{CANARY}{name}", 1, generation=generation)
             found[pool.name] = replace(post, pool=pool, drain=config.grace, has_line=False)
     return found

@@ -92,7 +92,7 @@ def subject_of(kind: str, id: str) -> str:
             return resource_lines(kind, id)
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerLine(msgspec.Struct, frozen=True, kw_only=True):
     """One line that a worker printed."""
 
     at: datetime
@@ -110,7 +110,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 class Part(msgspec.Struct, frozen=True, kw_only=True):
     """Some lines of a file, in the order in which they were printed."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[WorkerLine, ...]
     next: str
     """The place behind them; empty: there is no file yet."""
 
@@ -275,7 +275,7 @@ def _found(files: list[tuple[int, str]], place: tuple[str, int] | None) -> tuple
 
 def _from(files: list[tuple[int, str]], number: int, offset: int) -> Part:
     """The lines from a place on."""
-    lines: list[Line] = []
+    lines: list[WorkerLine] = []
     left = PART
     while True:
         file, stamp = files[number]
@@ -307,9 +307,11 @@ def _last(files: list[tuple[int, str]], tail: int) -> Part:
     return Part(lines=tuple(_lines(b"".join(pieces)))[-tail:], next=place)
 
 
-def _lines(data: bytes) -> Iterator[Line]:
+def _lines(data: bytes) -> Iterator[WorkerLine]:
     for each in data.split(b"\n"):
         if found := _LINE.fullmatch(each):
             at, pid, part, text = (group.decode(errors="replace") for group in found.groups())
             with contextlib.suppress(ValueError):  # a 31st of February that no worker has written
-                yield Line(at=datetime.fromisoformat(at), pid=int(pid), part="" if part == "-" else part, text=text)
+                yield WorkerLine(
+                    at=datetime.fromisoformat(at), pid=int(pid), part="" if part == "-" else part, text=text
+                )

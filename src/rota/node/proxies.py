@@ -18,10 +18,12 @@ from rota.workloads.services.table import Table
 log = logging.getLogger(__name__)
 
 
-class Proxy(ChildProcess[Told]):
+class ProxyProcess(ChildProcess[Told]):
     """One proxy process."""
 
-    def __init__(self, number: int, node: str, heard: Callable[[Any], None], gone: Callable[["Proxy"], None]) -> None:
+    def __init__(
+        self, number: int, node: str, heard: Callable[[Any], None], gone: Callable[["ProxyProcess"], None]
+    ) -> None:
         self.number = number
         self.is_idle = self.is_leaving = False
         self.tables: dict[str, Table] = {}
@@ -66,25 +68,25 @@ class Proxies:
         clock: Clock,
         tell: Tell,
         heard: Callable[[Any], None],
-        ended: Callable[[Proxy], None],
+        ended: Callable[[ProxyProcess], None],
     ) -> None:
         self._node, self._policy, self._clock, self._tell = node, policy, clock, tell
         self._heard, self._ended = heard, ended
-        self._proxies: dict[int, Proxy] = {}
+        self._proxies: dict[int, ProxyProcess] = {}
         self._falls: dict[int, Falls] = {}
         self._born: dict[int, float] = {}
         self._wanted = 0
 
-    def __iter__(self) -> Iterator[Proxy]:
+    def __iter__(self) -> Iterator[ProxyProcess]:
         return iter(list(self._proxies.values()))
 
-    def get(self, number: int) -> Proxy | None:
+    def get(self, number: int) -> ProxyProcess | None:
         """The proxy of that number, if it is there now."""
         proxy = self._proxies.get(number)
         return proxy if proxy and not proxy.is_leaving else None
 
     @property
-    def surplus(self) -> list[Proxy]:
+    def surplus(self) -> list[ProxyProcess]:
         """Those that nobody wants any more."""
         return [proxy for number, proxy in self._proxies.items() if number >= self._wanted]
 
@@ -106,7 +108,7 @@ class Proxies:
             if number in self._proxies or self._falls.get(number, Falls()).start_at(self._policy) > now:
                 continue
             try:
-                proxy = Proxy(number, self._node, self._heard, self._gone)
+                proxy = ProxyProcess(number, self._node, self._heard, self._gone)
             except OSError as error:
                 self._fell(number, f"it could not be started: {error.strerror}")
                 continue
@@ -118,7 +120,7 @@ class Proxies:
         for proxy in self:
             proxy.kill()
 
-    def _gone(self, proxy: Proxy) -> None:
+    def _gone(self, proxy: ProxyProcess) -> None:
         if self._proxies.get(proxy.number) is not proxy:
             return
         del self._proxies[proxy.number]

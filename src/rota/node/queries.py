@@ -22,9 +22,9 @@ import msgspec
 from rota.decide.listing import (
     ORIGIN,
     TIMEOUT,
-    Apply,
-    Hold,
-    Listed,
+    ApplyListing,
+    HoldListing,
+    ListedResource,
     compare,
     digest_of,
     left_alone,
@@ -55,10 +55,10 @@ BYTES = 900 * 1024
 
 PAGE = 1000
 
-_LIST = msgspec.json.Decoder(list[Listed])
+_LIST = msgspec.json.Decoder(list[ListedResource])
 
 
-class Sources(Protocol):
+class SourceRunner(Protocol):
     """Who runs the app."""
 
     def kinds(self) -> list[KindRecord]:
@@ -72,7 +72,7 @@ async def answer_queries(
     store: Store,
     node: NodeId,
     incarnation: At,
-    sources: Sources,
+    sources: SourceRunner,
     clock: Clock,
     tell: Tell,
     jitter: Callable[[], float] = random,
@@ -82,11 +82,11 @@ async def answer_queries(
     async with asyncio.TaskGroup() as parts, aclosing(follow_all(store, keys.QUERIES, jitter)) as coming:
         async for news in coming:
             for entry in (change.entry for change in news.changes if change.entry is not None):
-                _take_up(parts, answering, _Answer(store, node, incarnation, sources, clock, tell, entry))
+                _take_up(parts, answering, _QueryRun(store, node, incarnation, sources, clock, tell, entry))
 
 
 def _take_up(
-    parts: asyncio.TaskGroup, answering: dict[str, tuple[Revision, "asyncio.Task[None]"]], answer: "_Answer"
+    parts: asyncio.TaskGroup, answering: dict[str, tuple[Revision, "asyncio.Task[None]"]], answer: "_QueryRun"
 ) -> None:
     """Answer a query if it is for this node; the one before it, of the same kind, is of no use any more."""
     key, revision = answer.query_entry.key, answer.query_entry.modified
@@ -107,7 +107,7 @@ class _Change(msgspec.Struct, frozen=True):
     expect: Expect
 
 
-class _Answer:
+class _QueryRun:
     """One query, from asking the source to the outcome in the store."""
 
     def __init__(
@@ -115,7 +115,7 @@ class _Answer:
         store: Store,
         node: NodeId,
         incarnation: At,
-        sources: Sources,
+        sources: SourceRunner,
         clock: Clock,
         tell: Tell,
         query_entry: Entry,
@@ -142,7 +142,7 @@ class _Answer:
         last = await self._last(query)
         return last is not None and last.nonce == query.nonce
 
-    async def _listed(self, query: Query) -> list[Listed]:
+    async def _listed(self, query: Query) -> list[ListedResource]:
         """What the source lists, checked as far as that can be done without asking the app."""
         kind = next((each for each in self._sources.kinds() if each.name == query.kind), None)
         if kind is None or kind.source_every is None:
@@ -176,7 +176,7 @@ class _Answer:
         await self._commit([], outcome)
         self._say(outcome)
 
-    async def _settle(self, query: Query, listed: list[Listed]) -> None:
+    async def _settle(self, query: Query, listed: list[ListedResource]) -> None:
         """Apply the list, or hold it."""
         last, stored = await self._last(query), await self._stored(query.kind)
         if last is not None and last.nonce == query.nonce:  # a commit of unknown outcome was accepted
@@ -184,7 +184,7 @@ class _Answer:
             return
         found = compare({id: record for id, (record, _) in stored.items()}, listed, last, force=query.force)
         outcome = replace(self._outcome(query, last), count=len({each.id for each in listed}))
-        if isinstance(found, Hold):
+        if isinstance(found, HoldListing):
             outcome = replace(outcome, held=found.digest, why=found.why)
             await self._commit([], outcome)
         else:
@@ -193,7 +193,7 @@ class _Answer:
         self._say(outcome)
 
     async def _apply(
-        self, found: Apply, stored: dict[str, tuple[ResourceRecord, Revision]], outcome: Listing
+        self, found: ApplyListing, stored: dict[str, tuple[ResourceRecord, Revision]], outcome: Listing
     ) -> Listing:
         """Write all changes, with what came of the query in the last commit; that is returned."""
         *early, final = [*_batches(self._changes(outcome.kind, found, stored))] or [[]]
@@ -217,7 +217,7 @@ class _Answer:
             log.warning("listed resources left alone", extra={"kind": kind, "why": outcome.why})
 
     def _changes(
-        self, kind: str, found: Apply, stored: dict[str, tuple[ResourceRecord, Revision]]
+        self, kind: str, found: ApplyListing, stored: dict[str, tuple[ResourceRecord, Revision]]
     ) -> Iterator[_Change]:
         """What to write; first what comes, then what goes."""
         now = self._clock.wall()

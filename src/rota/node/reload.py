@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from rota.decide.crew import Phase
+from rota.decide.crew import WorkerPhase
 from rota.model.config import RuntimeConfig
 from rota.model.errors import Conflict, RotaError
 from rota.node.crew import Crew
@@ -23,7 +23,7 @@ from rota.node.journal import Tell
 from rota.node.loaders import LoadError
 from rota.node.pipes.loader import Loaded
 from rota.node.posts import CANARY, Post
-from rota.node.trial import FALLS, Trial
+from rota.node.trial import FALLS, GenerationTrial
 
 log = logging.getLogger(__name__)
 
@@ -209,19 +209,21 @@ class Reloads:
         self._generations.settle_on(number, old)
 
     @contextlib.contextmanager
-    def _trying_tasks(self, number: int) -> Iterator[Trial]:
-        trial = Trial(number, self._crew.posts)
+    def _trying_tasks(self, number: int) -> Iterator[GenerationTrial]:
+        trial = GenerationTrial(number, self._crew.posts)
         self._watch.witnesses.append(trial)
         try:
             yield trial
         finally:
             self._watch.witnesses.remove(trial)
 
-    def _has_flipped(self, trial: Trial) -> bool:
+    def _has_flipped(self, trial: GenerationTrial) -> bool:
         return self._crew.is_settled() and trial.is_over(self._crew.posts)
 
     def _are_canaries_ready(self) -> bool:
-        return all(any(worker.phase == Phase.READY for worker in self._crew.of_pool(name)) for name in self.canaries)
+        return all(
+            any(worker.phase == WorkerPhase.READY for worker in self._crew.of_pool(name)) for name in self.canaries
+        )
 
     def _has_failed(self, prefix: str) -> str:
         """Why the new generation will not do, or nothing. Tasks have a trial of their own."""
@@ -251,7 +253,7 @@ class Reloads:
     def _left(self, old: int) -> str:
         """What there is of the old generation; once work was given to the new one, the old is started again."""
         workers = self._crew.workers.values()
-        is_ready = any(each.phase == Phase.READY and each.brief.generation == old for each in workers)
+        is_ready = any(each.phase == WorkerPhase.READY and each.brief.generation == old for each in workers)
         if self.stage == "flip" or is_ready or not self._crew.posts:
             return "keeps running"
         return "stays, and none of its workers is ready"

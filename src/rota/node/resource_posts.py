@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from rota.decide.crew import Pool
+from rota.decide.crew import WorkerPool
 from rota.model.config import RuntimeConfig
 from rota.model.stream import KIND
 from rota.node.pipes.brief import Order
@@ -17,12 +17,12 @@ APART = "apart:"
 def host_posts(app: AppSummary, config: RuntimeConfig) -> Iterator[Post]:
     """The hosts, if the app has a kind of resource whose tasks share one."""
     if any(not resource.runs_alone for resource in app.resources):
-        yield Post(Pool(HOST, config.hosts), "host", drain=config.drain, has_loop=True)
+        yield Post(WorkerPool(HOST, config.hosts), "host", drain=config.drain, has_loop=True)
 
 
 def apart_post(number: int, config: RuntimeConfig) -> Post:
     """A host for a portion of suspects. Like a task it may fail at any time, which says nothing about the code."""
-    return Post(Pool(f"{APART}{number}", 1, is_task=True), "host", drain=config.drain, has_loop=True)
+    return Post(WorkerPool(f"{APART}{number}", 1, is_task=True), "host", drain=config.drain, has_loop=True)
 
 
 def kinds_alone(app: AppSummary) -> set[str]:
@@ -37,7 +37,7 @@ def order_posts(orders: Iterable[Order], app: AppSummary, config: RuntimeConfig)
     for order in orders:
         if order.is_exclusive or order.kind in alone:
             is_stream = order.kind.startswith(KIND)
-            pool = Pool(
+            pool = WorkerPool(
                 f"task:{order.task}",
                 1,
                 # Two of a stream would say different things of one task.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rota.node.guard import Guard
+from rota.node.guard import WorkerGuard
 from rota.node.pipes.brief import Brief
 from rota.sdk.app import App
 
@@ -26,12 +26,12 @@ class Setup(NamedTuple):
     sock: socket.socket
     """Its channel to the agent."""
 
-    guard: Guard | None
+    guard: WorkerGuard | None
     extras: Sequence[int]
     """The descriptors that its role needs beside the usual ones."""
 
 
-class Role(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerRole(msgspec.Struct, frozen=True, kw_only=True):
     """One sort of worker. Functions are `module:name`."""
 
     body: str
@@ -53,22 +53,22 @@ class Role(msgspec.Struct, frozen=True, kw_only=True):
     """Does a page with the deadline of its work come along?"""
 
 
-ROLES: Mapping[str, Role] = {
-    "host": Role(body="rota.node.host:be_host"),
-    "task": Role(body="rota.node.alone:be_alone", about="rota.node.task_lines:of_worker"),
-    "stream": Role(
+ROLES: Mapping[str, WorkerRole] = {
+    "host": WorkerRole(body="rota.node.host:be_host"),
+    "task": WorkerRole(body="rota.node.alone:be_alone", about="rota.node.task_lines:of_worker"),
+    "stream": WorkerRole(
         body="rota.node.streaming:be_stream",
         about="rota.node.task_lines:of_worker",
         prepare="rota.node.streaming:preload",
     ),
-    "service": Role(body="rota.node.service:be_service_worker", about="rota.node.service:lines_of"),
-    "executor": Role(body="rota.node.executor:be_executor", keeps_lines=False, has_page=True),
-    "run": Role(body="rota.node.executor:be_run", keeps_lines=False, has_page=True),
-    PROGRAM: Role(body="rota.node.program:become_program", keeps_lines=False, has_hooks=False, has_page=True),
+    "service": WorkerRole(body="rota.node.service:be_service_worker", about="rota.node.service:lines_of"),
+    "executor": WorkerRole(body="rota.node.executor:be_executor", keeps_lines=False, has_page=True),
+    "run": WorkerRole(body="rota.node.executor:be_run", keeps_lines=False, has_page=True),
+    PROGRAM: WorkerRole(body="rota.node.program:become_program", keeps_lines=False, has_hooks=False, has_page=True),
 }
 
 
-def role_of(brief: Brief) -> Role:
+def role_of(brief: Brief) -> WorkerRole:
     """The role of the worker that a brief describes."""
     is_program = brief.attempt is not None and bool(brief.attempt.argv)
     return ROLES[PROGRAM if is_program else brief.role]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from rota.decide.crew import Pool
+from rota.decide.crew import WorkerPool
 from rota.model.config import RuntimeConfig
 from rota.node.posts import Post
 from rota.workloads.summary import AppSummary
@@ -15,4 +15,4 @@ def executor_posts(app: AppSummary, executors: int, config: RuntimeConfig) -> It
     has_source = any(resource.source_every is not None for resource in app.resources)
     if (app.jobs or has_source) and config.executors:
         # A run may last for hours; a reload does not end it.
-        yield Post(Pool(EXECUTOR, executors), "executor", drain=None)
+        yield Post(WorkerPool(EXECUTOR, executors), "executor", drain=None)

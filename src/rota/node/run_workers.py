@@ -13,15 +13,15 @@ from rota.node import attempts
 from rota.node.attempts import Running
 from rota.node.crew import Crew
 from rota.node.endings import Endings
-from rota.node.guard import Leash
+from rota.node.guard import AgentLifeline
 from rota.node.logs import RunLogs
 from rota.node.open_attempts import OpenAttempts
-from rota.node.output import Answer
+from rota.node.output import AttemptAnswer
 from rota.node.pipes.brief import Brief
 from rota.node.posts import RUN
 from rota.node.run_posts import EXECUTOR
 from rota.node.seating import Seating
-from rota.node.seats import Orders, Seat, Tap
+from rota.node.seats import ExecutorSeat, Orders, Tap
 from rota.node.workers import Worker
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,13 @@ class RunWorkers:
     """What the crew's workers of runs are handed, and what is heard of them."""
 
     def __init__(
-        self, crew: Crew, open_attempts: OpenAttempts, seating: Seating, endings: Endings, leash: Leash, logs: RunLogs
+        self,
+        crew: Crew,
+        open_attempts: OpenAttempts,
+        seating: Seating,
+        endings: Endings,
+        leash: AgentLifeline,
+        logs: RunLogs,
     ) -> None:
         self._crew, self._open, self._seating = crew, open_attempts, seating
         self._endings, self._leash, self._logs = endings, leash, logs
@@ -47,7 +53,7 @@ class RunWorkers:
             if orders is not None:
                 orders.close()
             raise
-        seat: Seat[Running] = Seat(brief.worker, orders)
+        seat: ExecutorSeat[Running] = ExecutorSeat(brief.worker, orders)
         seat.tap = Tap(pipe, brief.mark, partial(self._heard, seat))
         self._seating.seats[brief.worker] = seat
         return fds
@@ -87,10 +93,10 @@ class RunWorkers:
         seat.held.clear()
         self._seating.give_soon()
 
-    def _heard(self, seat: Seat[Running], piece: bytes | Answer) -> None:
+    def _heard(self, seat: ExecutorSeat[Running], piece: bytes | AttemptAnswer) -> None:
         """A worker wrote something: it is the output, or the answer, of the first attempt that it holds."""
         running = seat.held[0] if seat.held else None
-        if isinstance(piece, Answer):
+        if isinstance(piece, AttemptAnswer):
             if running is not None:
                 self._answered(seat, running, piece)
         elif running is not None and running.listed is None:
@@ -98,7 +104,7 @@ class RunWorkers:
         else:
             log.info("output outside of a run", extra={"text": piece[:1000].decode(errors="replace").rstrip()})
 
-    def _answered(self, seat: Seat[Running], running: Running, answer: Answer) -> None:
+    def _answered(self, seat: ExecutorSeat[Running], running: Running, answer: AttemptAnswer) -> None:
         running.answer = answer
         if running.ending is not None or seat.orders is None:
             return  # it is over when its processes are

@@ -29,7 +29,7 @@ from rota.node import attempts
 from rota.node.attempts import Ended, Running
 from rota.node.crew_runner import CrewRunner
 from rota.node.endings import Endings
-from rota.node.guard import Leash
+from rota.node.guard import AgentLifeline
 from rota.node.logs import LogKey
 from rota.node.open_attempts import OpenAttempts
 from rota.node.seating import Seating
@@ -45,7 +45,7 @@ REMEMBER = 50_000
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Runs:
+class AcceptedRuns:
     """What is accepted, for as long as the session lasts."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Runs:
         open_attempts: OpenAttempts,
         seating: Seating,
         endings: Endings,
-        leash: Leash,
+        leash: AgentLifeline,
         clock: Clock,
     ) -> None:
         self._runner, self._generations, self._clock = runner, runner.crew.generations, clock

@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from rota.decide.crew import Phase
+from rota.decide.crew import WorkerPhase
 from rota.decide.restart import RestartPolicy
 from rota.kit.clock import Clock
 from rota.kit.record import replace
@@ -30,23 +30,23 @@ from rota.node.crew_runner import CrewRunner
 from rota.node.crew_watch import CrewWatch, Witness
 from rota.node.endings import Endings
 from rota.node.generations import Generations
-from rota.node.guard import Leash
+from rota.node.guard import AgentLifeline
 from rota.node.journal import Tell
 from rota.node.lending import Lending
-from rota.node.loaders import Target
+from rota.node.loaders import LoadTarget
 from rota.node.logs import RunLogs
 from rota.node.open_attempts import OpenAttempts
 from rota.node.pipes.brief import Deadline, Order
 from rota.node.pipes.loader import Loaded
 from rota.node.posts import Post, canaries
-from rota.node.relay.hold import RelayHold, RelayPlace
+from rota.node.relay.hold import NodeRelay, RelayPlace
 from rota.node.reload import Reloads
 from rota.node.resource_posts import APART
 from rota.node.run_workers import RunWorkers
-from rota.node.runs import Runs
+from rota.node.runs import AcceptedRuns
 from rota.node.saves import Saves
 from rota.node.seating import Seating
-from rota.node.services import Services
+from rota.node.services import ServiceManager
 from rota.node.source_queries import SourceQueries
 from rota.node.stacks import Stacks
 from rota.node.tasks import Tasks, was_apart
@@ -70,7 +70,7 @@ class Runtime:
 
     def __init__(
         self,
-        target: Target,
+        target: LoadTarget,
         config: RuntimeConfig,
         clock: Clock,
         tell: Tell,
@@ -90,14 +90,14 @@ class Runtime:
         self.tasks = Tasks(crew, clock, policy, config.grace, self._post, self.saves.newest, tell)
         self.logs = RunLogs(jobs.log_bytes, clock)
         self.lending = Lending()
-        self.services = Services(crew, target.node, policy, clock, tell, self._post, config.drain)
-        self.relay: RelayHold | None = None
+        self.services = ServiceManager(crew, target.node, policy, clock, tell, self._post, config.drain)
+        self.relay: NodeRelay | None = None
         """What takes emitted messages to their sinks; None if this node has no place for it."""
 
         if relay is not None:
-            self.relay = RelayHold(NodeId(target.node), relay, policy, clock, tell, crew.workers.values)
+            self.relay = NodeRelay(NodeId(target.node), relay, policy, clock, tell, crew.workers.values)
         seating = Seating(crew, config.executors, clock, self._post)
-        open_attempts, leash = OpenAttempts(config.executors, seating, self.logs), Leash()
+        open_attempts, leash = OpenAttempts(config.executors, seating, self.logs), AgentLifeline()
         endings = Endings(crew, config, open_attempts, seating, self.logs, clock)
         run_workers = RunWorkers(crew, open_attempts, seating, endings, leash, self.logs)
         self._sources = SourceQueries(crew, open_attempts, seating, endings)
@@ -125,7 +125,7 @@ class Runtime:
             letters=letters,
             printed=printed,
         )
-        self.attempts = Runs(self._runner, config, open_attempts, seating, endings, leash, clock)
+        self.attempts = AcceptedRuns(self._runner, config, open_attempts, seating, endings, leash, clock)
         self.reloads = Reloads(crew, self._watch, config, tell, self._post, self._canaries)
         self._config, self._clock = config, clock
 
@@ -327,9 +327,9 @@ class Runtime:
             name=name,
             role=post.role,
             want=post.pool.count,
-            ready=phases[Phase.READY],
-            starting=phases[Phase.STARTING],
-            draining=phases[Phase.DRAINING],
+            ready=phases[WorkerPhase.READY],
+            starting=phases[WorkerPhase.STARTING],
+            draining=phases[WorkerPhase.DRAINING],
             crash_loop=looping[0].why if looping else None,
             held_up=next((worker.held_up for worker in crew.of_pool(name) if worker.held_up), None),
         )

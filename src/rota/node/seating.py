@@ -14,7 +14,7 @@ from rota.model.ids import Instant
 from rota.node.attempts import Running
 from rota.node.crew import Crew
 from rota.node.pace import Paces
-from rota.node.seats import Seat
+from rota.node.seats import ExecutorSeat
 from rota.node.workers import Worker
 
 STUCK = 0.05
@@ -30,11 +30,11 @@ class Seating:
     def __init__(self, crew: Crew, executors: int, clock: Clock, resized: Callable[[], None]) -> None:
         self._crew, self._executors, self._clock, self._resized = crew, executors, clock, resized
         self.paces = Paces()
-        self.seats: dict[int, Seat[Running]] = {}
+        self.seats: dict[int, ExecutorSeat[Running]] = {}
         """Of every worker of runs, by its number; those with a process for one attempt among them."""
         self.size = 1
         """How many executors there should be."""
-        self._open: list[Seat[Running]] = []
+        self._open: list[ExecutorSeat[Running]] = []
         self._waiting: deque[Running] = deque()
         self._load = 0.0
         self._needed = clock.monotonic()
@@ -84,7 +84,7 @@ class Seating:
             self._gives_soon = True
             asyncio.get_running_loop().call_soon(self.give)
 
-    def _seat_for(self, job: str) -> Seat[Running] | None:
+    def _seat_for(self, job: str) -> ExecutorSeat[Running] | None:
         """The executor that holds least, if it holds less than this job and what it holds allow."""
         best, least = None, self.paces.depth(job)
         for seat in self._open:
@@ -104,7 +104,7 @@ class Seating:
                 self.paces.note(seat.held[0].order.job, now - since)
                 self._requeue(seat.take_back())
 
-    def withdraw(self, seat: Seat[Running]) -> None:
+    def withdraw(self, seat: ExecutorSeat[Running]) -> None:
         """Give an executor nothing more, and take back what it has not begun."""
         if seat in self._open:
             self._open.remove(seat)
@@ -123,7 +123,7 @@ class Seating:
             self._open.append(seat)
             self.give()
 
-    def reopen(self, seat: Seat[Running]) -> None:
+    def reopen(self, seat: ExecutorSeat[Running]) -> None:
         """It was withdrawn and did nothing wrong: it may be given work again."""
         worker = self._crew.workers.get(seat.worker)
         if worker is not None and worker.can_work:

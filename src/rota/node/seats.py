@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from rota.node.output import Answer, Cutter
+from rota.node.output import AttemptAnswer, Cutter
 
 READ = 64 * 1024
 ALLOWANCE = 4 * 1024 * 1024
@@ -27,7 +27,7 @@ A = TypeVar("A")
 class Tap:
     """Reads one worker's pipe. `heard` is called for each piece of output and each answer, in order."""
 
-    def __init__(self, fd: int, mark: bytes, heard: Callable[[bytes | Answer], None]) -> None:
+    def __init__(self, fd: int, mark: bytes, heard: Callable[[bytes | AttemptAnswer], None]) -> None:
         os.set_blocking(fd, False)
         self._fd: int | None = fd
         self._cutter, self._heard = Cutter(mark), heard
@@ -121,7 +121,7 @@ class Orders:
         self._theirs.close()
 
 
-class Seat(Generic[A]):
+class ExecutorSeat(Generic[A]):
     """A worker of runs, and what it holds: the first runs, the others wait behind it."""
 
     def __init__(self, worker: int, orders: Orders | None) -> None:

@@ -35,8 +35,8 @@ from rota.sdk.app import App
 from rota.sdk.service import Service
 from rota.workloads.context import Client, Reply, Request
 from rota.workloads.services.codes import Ret
-from rota.workloads.services.desk import Desk, drive
-from rota.workloads.services.frames import Wire, wire
+from rota.workloads.services.desk import RequestRunner, drive
+from rota.workloads.services.frames import FrameCodec, wire
 from rota.workloads.services.parcels import (
     ADDRESS,
     ANSWERED,
@@ -46,7 +46,7 @@ from rota.workloads.services.parcels import (
     NO_LIMIT,
     READY,
     RETURNED,
-    Inbox,
+    ParcelDecoder,
     returned,
 )
 from rota.workloads.services.routing import ROUTER
@@ -75,22 +75,22 @@ def be_service_worker(app: App, setup: Setup) -> None:
         line, other = socket.socketpair()
         line_of_canary = other  # noqa: F841  # kept open, or the line would end
     if brief.group == ROUTER_GROUP:
-        _Plain(brief, sock, line, _Router(service)).run()
+        _Sequential(brief, sock, line, _Router(service)).run()
     elif service.has_loop:
         asyncio.run(_Looped(brief, service).run(sock, line))
     elif service.spec.concurrency > 1:
-        _Threaded(brief, sock, line, _Counter(service, int(brief.group))).run()
+        _Threaded(brief, sock, line, _ParcelServer(service, int(brief.group))).run()
     else:
-        _Plain(brief, sock, line, _Counter(service, int(brief.group))).run()
+        _Sequential(brief, sock, line, _ParcelServer(service, int(brief.group))).run()
 
 
-class _Counter:
+class _ParcelServer:
     """Where a worker's requests are answered: parcels in, parcels out."""
 
-    def __init__(self, service: Service, group: int, desk: Desk | None = None) -> None:
+    def __init__(self, service: Service, group: int, desk: RequestRunner | None = None) -> None:
         spec = service.spec
         self.service = service
-        self.desk = desk or Desk(
+        self.desk = desk or RequestRunner(
             service.name,
             service.handlers,
             service.hooks,
@@ -136,7 +136,7 @@ class _Asked:
 
     __slots__ = ("_is_ended", "_last", "_layout", "_number", "_parcel", "_send")
 
-    def __init__(self, number: int, parcel: bytes, layout: Wire, send: Callable[[bytes], None]) -> None:
+    def __init__(self, number: int, parcel: bytes, layout: FrameCodec, send: Callable[[bytes], None]) -> None:
         self._number, self._parcel, self._layout, self._send = number, parcel, layout, send
         self._last: bytes | None = None
         self._is_ended = False
@@ -204,10 +204,12 @@ class _Router:
             send(returned(number, DONE, answer))
 
 
-class _Plain:
+class _Sequential:
     """One request after the other, timers between them."""
 
-    def __init__(self, brief: Brief, sock: socket.socket, line: socket.socket, counter: "_Counter | _Router") -> None:
+    def __init__(
+        self, brief: Brief, sock: socket.socket, line: socket.socket, counter: "_ParcelServer | _Router"
+    ) -> None:
         self._brief, self._pipe, self._line, self._counter = brief, Pipe(sock), line, counter
         self.done = 0
         self._poll = select.poll()
@@ -227,7 +229,7 @@ class _Plain:
         counter.stop()
 
     def _serve(self) -> None:
-        inbox = Inbox(GIVEN)
+        inbox = ParcelDecoder(GIVEN)
         while data := self._receive():
             for number, left, parcel in inbox.feed(data):
                 if not number:
@@ -258,14 +260,14 @@ class _Plain:
 
     def _call(self, function: Callable[[], Any]) -> None:
         counter = self._counter
-        assert isinstance(counter, _Counter)
+        assert isinstance(counter, _ParcelServer)
         drive(counter.desk.call("every", function))
 
 
-class _Threaded(_Plain):
+class _Threaded(_Sequential):
     """Several requests at a time, each in a thread."""
 
-    def __init__(self, brief: Brief, sock: socket.socket, line: socket.socket, counter: _Counter) -> None:
+    def __init__(self, brief: Brief, sock: socket.socket, line: socket.socket, counter: _ParcelServer) -> None:
         super().__init__(brief, sock, line, counter)
         self._waiting: queue.SimpleQueue[tuple[int, int, bytes] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -300,7 +302,7 @@ class _Looped:
         self._brief, self._service = brief, service
         self._threads = ThreadPoolExecutor(service.spec.concurrency, "rota request")
         spec = service.spec
-        desk = Desk(
+        desk = RequestRunner(
             service.name,
             service.handlers,
             service.hooks,
@@ -309,8 +311,8 @@ class _Looped:
             layout=spec.layout,
             aside=self._aside,
         )
-        self._counter = _Counter(service, int(brief.group), desk)
-        self._inbox = Inbox(GIVEN)
+        self._counter = _ParcelServer(service, int(brief.group), desk)
+        self._inbox = ParcelDecoder(GIVEN)
         self._out: list[bytes] = []
         self._unsent = b""
         self._waiting: deque[tuple[int, int, bytes]] = deque()

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from rota.decide.crew import Pool
+from rota.decide.crew import WorkerPool
 from rota.model.config import RuntimeConfig
 from rota.node.posts import Post
 from rota.workloads.services.routing import ByWorker
@@ -24,8 +24,8 @@ def service_posts(service: ServiceSpec, config: RuntimeConfig, sizes: Mapping[tu
     drain = config.drain if service.all_out_first else None
     for group, count in service.groups.items():
         size = sizes.get((service.name, group), count)
-        pool = Pool(group_pool(service.name, str(group)), size, breaks_first=service.all_out_first)
+        pool = WorkerPool(group_pool(service.name, str(group)), size, breaks_first=service.all_out_first)
         yield Post(pool, "service", service.name, str(group), True, drain=drain, has_loop=service.has_loop)
     if isinstance(service.rule, ByWorker):
-        pool = Pool(group_pool(service.name, ROUTER_GROUP), service.proxies)
+        pool = WorkerPool(group_pool(service.name, ROUTER_GROUP), service.proxies)
         yield Post(pool, "service", service.name, ROUTER_GROUP, True, drain=config.drain)

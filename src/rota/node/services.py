@@ -38,10 +38,10 @@ from rota.node.pipes.proxy import (
     Unserve,
     Withdraw,
 )
-from rota.node.pipes.shared_sockets import Place
+from rota.node.pipes.shared_sockets import SharedAddress
 from rota.node.pipes.worker import Finish
 from rota.node.posts import Post
-from rota.node.proxies import Proxies, Proxy
+from rota.node.proxies import Proxies, ProxyProcess
 from rota.node.service_posts import ROUTER_GROUP, group_pool
 from rota.node.shared_sockets import NotYet, SocketBorrower
 from rota.node.tables import table
@@ -69,7 +69,7 @@ MOST = 1024
 """Workers of a group."""
 
 
-class Services:
+class ServiceManager:
     """All services of one node."""
 
     def __init__(
@@ -90,7 +90,7 @@ class Services:
         self._tables: dict[str, Table] = {}
         """Service → what the proxies should serve it by."""
 
-        self._seats: dict[int, Proxy] = {}
+        self._seats: dict[int, ProxyProcess] = {}
         self._borrower: SocketBorrower | None = None
         self._is_closing = False
         self._sizes: dict[tuple[str, int], int] = {}
@@ -278,7 +278,7 @@ class Services:
 
     # Proxies
 
-    def _serve(self, proxy: Proxy, name: str) -> None:
+    def _serve(self, proxy: ProxyProcess, name: str) -> None:
         """Tell a proxy what is new of a service."""
         table, listening = self._tables[name], self._listening.get(name)
         if proxy.tables.get(name) != table or name in proxy.withdrawn:
@@ -294,7 +294,7 @@ class Services:
             proxy.sockets[name] = listening
             proxy.send(Listen(name, len(listening.tcp), len(listening.udp)), copies)
 
-    def _withdraw(self, proxy: Proxy, name: str) -> None:
+    def _withdraw(self, proxy: ProxyProcess, name: str) -> None:
         """A proxy is not to serve a service any more: its workers work off what is there, then it is gone."""
         if name not in proxy.withdrawn:
             proxy.withdrawn.add(name)
@@ -334,7 +334,7 @@ class Services:
             generation=brief.generation,
         )
 
-    def _proxy_ended(self, proxy: Proxy) -> None:
+    def _proxy_ended(self, proxy: ProxyProcess) -> None:
         """Its workers hear it as the end of their lines; others take their places."""
         for number in [number for number, each in self._seats.items() if each is proxy]:
             del self._seats[number]
@@ -430,7 +430,7 @@ class Services:
         app = self._crew.generations.app_of(generation)
         return _service(app.app, name) if app else None
 
-    def _proxy_of(self, name: str, slot: int, generation: int) -> Proxy | None:
+    def _proxy_of(self, name: str, slot: int, generation: int) -> ProxyProcess | None:
         """The proxy of a worker, if it is there and was told of the service."""
         summary = self._summary(name, generation)
         proxy = self._proxies.get(slot % summary.proxies) if summary else None
@@ -449,18 +449,18 @@ class Services:
             known = ", ".join(map(str, service.groups))
             raise NotFound(f'service "{service.name}" has no group {group}; it has {known}')
 
-    def _of(self, service: ServiceSpec) -> list[Proxy]:
+    def _of(self, service: ServiceSpec) -> list[ProxyProcess]:
         return [proxy for proxy in self._proxies if proxy.number < service.proxies]
 
     async def _ask(self, service: ServiceSpec, question: Any) -> list[Told]:
         return list(await asyncio.gather(*(proxy.ask(question) for proxy in self._of(service))))
 
 
-def _places(name: str, wanted: Wanted) -> Iterator[Place]:
+def _places(name: str, wanted: Wanted) -> Iterator[SharedAddress]:
     """The shared sockets of a service; none if its port is any free one."""
     if wanted.port:
         sorts = [sort for sort, is_wanted in (("tcp", wanted.tcp), ("udp", wanted.udp)) if is_wanted]
-        yield from (Place(name, host, wanted.port, sort) for host in wanted.hosts for sort in sorts)
+        yield from (SharedAddress(name, host, wanted.port, sort) for host in wanted.hosts for sort in sorts)
 
 
 def _service(app: AppSummary, name: str) -> ServiceSpec | None:

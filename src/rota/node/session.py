@@ -18,7 +18,7 @@ from random import random
 
 import msgspec
 
-from rota.decide.fleet import Claim
+from rota.decide.fleet import FleetClaim
 from rota.decide.membership import Join, TakeOver, WaitFor, admission
 from rota.decide.reach import refusal
 from rota.kit import aio
@@ -31,7 +31,7 @@ from rota.model.node import Node, Role
 from rota.node.fleet import check_belonging
 from rota.store import incarnation as incarnations
 from rota.store.follow import follow
-from rota.store.keeper import Aside, Keeper
+from rota.store.keeper import LeaseKeeper, RenewalRunner
 from rota.store.port import Absent, At, Put, Store
 from rota.store.records import understood
 
@@ -55,7 +55,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     executors: int = 0
     version: str = ""
     insecure: bool = False
-    claim: Claim = msgspec.field(default_factory=Claim)
+    claim: FleetClaim = msgspec.field(default_factory=FleetClaim)
     """Which fleet it belongs to."""
 
     network: str = ""
@@ -67,11 +67,11 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     """Do its settings name no token, so that it made one?"""
 
 
-class Session(msgspec.Struct, frozen=True):
+class NodeSession(msgspec.Struct, frozen=True):
     """A node's place in the fleet, for as long as its lease lasts."""
 
     node: Node
-    keeper: Keeper
+    keeper: LeaseKeeper
     incarnation: At
     """The key of the store's incarnation that it joined, as everything its leader writes expects it."""
 
@@ -80,9 +80,9 @@ async def in_session(
     store: Store,
     identity: Identity,
     clock: Clock,
-    body: Callable[[Session], Awaitable[None]],
+    body: Callable[[NodeSession], Awaitable[None]],
     jitter: Callable[[], float] = random,
-    aside: Aside | None = None,
+    aside: RenewalRunner | None = None,
 ) -> None:
     """Run `body` in one session after the other, until it returns or is cancelled; leases are renewed `aside`."""
     has_been_in = False
@@ -104,17 +104,17 @@ async def join(
     identity: Identity,
     clock: Clock,
     jitter: Callable[[], float] = random,
-    aside: Aside | None = None,
+    aside: RenewalRunner | None = None,
     *,
     has_been_in: bool = False,
-) -> Session:
+) -> NodeSession:
     """A new session.
 
     Conflict if another node goes on using our name, Invalid if the store is half loaded, holds another fleet, or has
     nodes on other machines that could not call this one. A node that `has_been_in` the fleet is not refused for the
     last reason: that would end the work it goes on with.
     """
-    patience, told = Patience(clock), ""
+    patience, told = TakeoverWait(clock), ""
     waits = delays(timedelta(milliseconds=100), identity.lease_ttl / 5, jitter)
     while True:
         try:
@@ -128,7 +128,7 @@ async def join(
         await asyncio.sleep(next(waits).total_seconds())
 
 
-class Patience:
+class TakeoverWait:
     """How long to wait for nodes that are in the way and may be dead: two of their leases."""
 
     def __init__(self, clock: Clock) -> None:
@@ -168,10 +168,10 @@ async def _try_to_join(
     identity: Identity,
     clock: Clock,
     jitter: Callable[[], float],
-    patience: Patience,
-    aside: Aside | None,
+    patience: TakeoverWait,
+    aside: RenewalRunner | None,
     has_been_in: bool,
-) -> Session | None:
+) -> NodeSession | None:
     incarnation = await incarnations.current(store, clock)
     await check_belonging(store, identity.node, identity.claim, clock)
     key = keys.node(identity.node)
@@ -192,10 +192,10 @@ async def _try_to_join(
     lease = await store.grant(identity.lease_ttl)
     node = _record(identity, lease.id, lease.ttl, clock)
     await store.commit(Put(key, codec.encode(node), lease.id), expect=[Absent(key), incarnation])
-    return Session(node, Keeper(store, lease, clock, jitter, aside), incarnation)
+    return NodeSession(node, LeaseKeeper(store, lease, clock, jitter, aside), incarnation)
 
 
-async def _check_reach(store: Store, identity: Identity, clock: Clock, patience: Patience) -> None:
+async def _check_reach(store: Store, identity: Identity, clock: Clock, patience: TakeoverWait) -> None:
     """Invalid if nodes on other machines are there, and could not call this one.
 
     Conflict if they may be dead: a restart of this machine gives it another network, and leaves records of nodes that
@@ -236,7 +236,7 @@ def _record(identity: Identity, lease: LeaseId, ttl: timedelta, clock: Clock) ->
 
 
 async def _run(
-    store: Store, session: Session, body: Callable[[Session], Awaitable[None]], jitter: Callable[[], float]
+    store: Store, session: NodeSession, body: Callable[[NodeSession], Awaitable[None]], jitter: Callable[[], float]
 ) -> None:
     """The body, beside the keeping of its lease and of its place."""
     async with asyncio.TaskGroup() as parts:
@@ -251,7 +251,7 @@ async def _run(
                 task.cancel()
 
 
-async def _stay(store: Store, session: Session, jitter: Callable[[], float]) -> None:
+async def _stay(store: Store, session: NodeSession, jitter: Callable[[], float]) -> None:
     """Follow our own key; LeaseLost if it is gone or somebody else's, whatever became of the lease."""
     async with aclosing(follow(store, keys.node(session.node.id), jitter)) as entries:
         async for entry in entries:
@@ -259,7 +259,7 @@ async def _stay(store: Store, session: Session, jitter: Callable[[], float]) -> 
                 raise LeaseLost(session.keeper.lease)
 
 
-async def _leave(store: Store, session: Session) -> None:
+async def _leave(store: Store, session: NodeSession) -> None:
     """Give the lease back, so that nobody has to wait for it; if the store is away it ends by itself."""
     try:
         async with asyncio.timeout(LEAVE):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from rota.node.listening import CannotListen, bound
 from rota.node.pipes.channel import Channel, pair
-from rota.node.pipes.shared_sockets import Borrow, Lent, Place
+from rota.node.pipes.shared_sockets import Borrow, Lent, SharedAddress
 
 SORTS = {"tcp": socket.SOCK_STREAM, "udp": socket.SOCK_DGRAM}
 
@@ -32,9 +32,9 @@ class SocketLender:
     """The side of `rota up`: binds, lends, and closes what nobody uses."""
 
     def __init__(self) -> None:
-        self._sockets: dict[Place, socket.socket] = {}
-        self._users: dict[Channel, set[Place]] = {}
-        self._left: dict[str, set[Place]] = {}
+        self._sockets: dict[SharedAddress, socket.socket] = {}
+        self._users: dict[Channel, set[SharedAddress]] = {}
+        self._left: dict[str, set[SharedAddress]] = {}
         """What nodes had that died, by their names."""
 
     def connect(self, node: str) -> socket.socket:
@@ -58,7 +58,7 @@ class SocketLender:
         self._close_unused()
 
     @property
-    def places(self) -> set[Place]:
+    def places(self) -> set[SharedAddress]:
         """What is bound."""
         return set(self._sockets)
 
@@ -73,7 +73,7 @@ class SocketLender:
             if place not in lent:
                 self._lend(channel, lent, place, message.number)
 
-    def _lend(self, channel: Channel, lent: set[Place], place: Place, number: int) -> None:
+    def _lend(self, channel: Channel, lent: set[SharedAddress], place: SharedAddress, number: int) -> None:
         try:
             if place not in self._sockets:
                 self._sockets[place] = bound(place.service, place.host, place.port, SORTS[place.sort])
@@ -91,7 +91,7 @@ class SocketLender:
         self._left[node] = self._left.get(node, set()) | had
         self._close_unused()
 
-    def _close_unused(self, but: Collection[Place] = ()) -> None:
+    def _close_unused(self, but: Collection[SharedAddress] = ()) -> None:
         used = {place for places in (*self._users.values(), *self._left.values()) for place in places}
         for place in self._sockets.keys() - used - set(but):
             self._sockets.pop(place).close()
@@ -102,9 +102,9 @@ class SocketBorrower:
 
     def __init__(self, descriptor: int, wake: Callable[[], None]) -> None:
         self._wake = wake
-        self._lent: dict[Place, socket.socket] = {}
-        self._refused: dict[Place, str] = {}
-        self._wanted: dict[Place, int] = {}
+        self._lent: dict[SharedAddress, socket.socket] = {}
+        self._refused: dict[SharedAddress, str] = {}
+        self._wanted: dict[SharedAddress, int] = {}
         """What is wanted, and the number of the message that asked for it first: an older answer is void."""
 
         self._number = 0
@@ -112,7 +112,7 @@ class SocketBorrower:
 
     def bind(self, service: str, host: str, port: int, sort: socket.SocketKind) -> socket.socket:
         """A socket of one's own for the shared one; CannotListen says why not, NotYet that it was asked for."""
-        place = Place(service, host, port, next(name for name, each in SORTS.items() if each == sort))
+        place = SharedAddress(service, host, port, next(name for name, each in SORTS.items() if each == sort))
         if place in self._lent:
             return _copy(self._lent[place])
         if why := self._refused.pop(place, None):
@@ -120,7 +120,7 @@ class SocketBorrower:
         self.want({*self._wanted, place}, again=True)
         raise NotYet(f'service "{service}": address {host}:{port} is asked for from rota up; it has not answered yet')
 
-    def want(self, places: Iterable[Place], *, again: bool = False) -> None:
+    def want(self, places: Iterable[SharedAddress], *, again: bool = False) -> None:
         """Give back all but these; `again` asks for what was refused once more."""
         wanted = set(places)
         if self._number and wanted == self._wanted.keys() and not again:

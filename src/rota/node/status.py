@@ -13,7 +13,7 @@ from rota.model.ids import Key
 from rota.model.node import NodeStatus
 from rota.model.resource import KindRecord
 from rota.model.stream import Declaration, StreamRecord
-from rota.node.session import Session
+from rota.node.session import NodeSession
 from rota.store.port import Absent, At, Delete, Put, Store
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ DECLARATIONS = 50
 
 
 async def publish_kinds(
-    store: Store, session: Session, kinds: Callable[[], list[KindRecord]], *, pace: float = PACE
+    store: Store, session: NodeSession, kinds: Callable[[], list[KindRecord]], *, pace: float = PACE
 ) -> None:
     """Write the kinds that the app declares, where the store says something else, for ever."""
     written: list[KindRecord] = []
@@ -42,7 +42,7 @@ async def publish_kinds(
         await asyncio.sleep(pace)
 
 
-async def _write(store: Store, session: Session, key: Key, value: bytes) -> None:
+async def _write(store: Store, session: NodeSession, key: Key, value: bytes) -> None:
     entry = await store.get(key)
     if entry is None or entry.value != value:
         seen = At(key, entry.modified) if entry else Absent(key)
@@ -50,7 +50,7 @@ async def _write(store: Store, session: Session, key: Key, value: bytes) -> None
 
 
 async def publish_streams(
-    store: Store, session: Session, streams: Callable[[], list[StreamRecord]], *, pace: float = PACE
+    store: Store, session: NodeSession, streams: Callable[[], list[StreamRecord]], *, pace: float = PACE
 ) -> None:
     """Write the streams that the app declares, where the store says something else, for ever."""
     written: list[StreamRecord] = []
@@ -66,7 +66,7 @@ async def publish_streams(
         await asyncio.sleep(pace)
 
 
-async def _declare(store: Store, session: Session, stream: StreamRecord) -> None:
+async def _declare(store: Store, session: NodeSession, stream: StreamRecord) -> None:
     """Write a stream's declaration, and put it on record, if it is another one than the store has."""
     key, value = keys.STREAMS + stream.name, codec.encode(stream)
     entry = await store.get(key)
@@ -84,7 +84,7 @@ async def _declare(store: Store, session: Session, stream: StreamRecord) -> None
 
 
 async def publish_status(
-    store: Store, session: Session, status: Callable[[], NodeStatus], *, pace: float = PACE
+    store: Store, session: NodeSession, status: Callable[[], NodeStatus], *, pace: float = PACE
 ) -> None:
     """Write what the node runs whenever that has changed, for ever."""
     key, written = keys.status(session.node.id), None

@@ -49,7 +49,7 @@ from rota.sources.port import Source, Vanished
 from rota.store.lent import OWN, LentStore
 from rota.store.port import Put
 from rota.workloads.streams.progress import GROUP_GONE
-from rota.workloads.streams.run import PATIENCE, Assigned, Limits, StreamTask
+from rota.workloads.streams.run import PATIENCE, Assigned, SequenceLimits, StreamTask
 from rota.workloads.streams.spec import StreamSpec
 from rota.workloads.streams.transform import Call, Transform, call_here
 from rota.workloads.streams.vanished import Skip, decide
@@ -186,7 +186,7 @@ class Streaming:
                 source,
                 committer,
                 SYSTEM,
-                limits=Limits(
+                limits=SequenceLimits(
                     rows=spec.checkpoint_rows,
                     bytes=spec.checkpoint_bytes,
                     time=spec.checkpoint_every,

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from rota.workloads.services.routing import ROUTER, ByWorker
 from rota.workloads.services.spec import ServiceSpec
-from rota.workloads.services.table import Route, Table
+from rota.workloads.services.table import CmdRoute, Table
 
 
 def table(spec: ServiceSpec, active: Mapping[int, int]) -> Table:
@@ -15,7 +15,7 @@ def table(spec: ServiceSpec, active: Mapping[int, int]) -> Table:
         service=spec.name,
         groups={group: active.get(group, 0) for group in groups},
         routes={
-            each.cmd: Route(each.group, _seconds(spec.timeout_of(each)), each.idempotent) for each in spec.handlers
+            each.cmd: CmdRoute(each.group, _seconds(spec.timeout_of(each)), each.idempotent) for each in spec.handlers
         },
         rule=spec.rule,
         layout=spec.layout,

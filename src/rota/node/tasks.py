@@ -15,7 +15,7 @@ import msgspec
 
 from rota.decide import handover
 from rota.decide.apart import Apart
-from rota.decide.crew import Phase
+from rota.decide.crew import WorkerPhase
 from rota.decide.handover import Copy, CopyPhase, StartCopy, StopCopy
 from rota.decide.restart import Falls, RestartPolicy
 from rota.decide.setbacks import Setbacks, Version
@@ -238,11 +238,11 @@ class Tasks:
         """Those of a worker's tasks that are at fault for its end; hosts that died are looked into."""
         now = self._clock.monotonic()
         stood = timedelta(seconds=now - worker.since)
-        if worker.phase == Phase.DRAINING:
+        if worker.phase == WorkerPhase.DRAINING:
             return set()
         if worker.brief.order is not None:
             return {worker.brief.order.task}
-        if worker.phase != Phase.READY or not _is_host(worker):
+        if worker.phase != WorkerPhase.READY or not _is_host(worker):
             return set()
         if worker.brief.pool == HOST:
             if suspects := self._apart.host_died(tasks, stood, now):
@@ -319,7 +319,7 @@ class Tasks:
     def _let_empty_hosts_go(self) -> None:
         busy = {worker for _, _, worker in self._copies}
         for worker in self._crew.workers.values():
-            if _is_host(worker) and worker.phase == Phase.DRAINING and worker.id not in busy:
+            if _is_host(worker) and worker.phase == WorkerPhase.DRAINING and worker.id not in busy:
                 worker.send(Finish())
 
     def _hosted_copies(self) -> list[tuple[tuple[str, int, int], _Copy]]:
@@ -353,7 +353,7 @@ def _portion(worker: Worker) -> int:
 
 def was_apart(worker: Worker) -> bool:
     """Did it run suspects? Then they wait, and not their host."""
-    return worker.phase == Phase.READY and _portion(worker) > 0
+    return worker.phase == WorkerPhase.READY and _portion(worker) > 0
 
 
 def _is_news(falls: Falls, policy: RestartPolicy) -> bool:

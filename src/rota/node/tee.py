@@ -38,7 +38,7 @@ about: ContextVar[About | None] = ContextVar("about", default=None)
 """The work that is done in this context, in a worker that does several."""
 
 
-class Keeper:
+class LineBuffer:
     """Cuts what is printed into lines, and keeps them."""
 
     def __init__(self, printed: Printed, usual: About, clock: Clock = SYSTEM) -> None:
@@ -100,7 +100,7 @@ class Keeper:
 class Tee:
     """A stream whose text is kept too; everything else of it is the old stream's."""
 
-    def __init__(self, stream: TextIO, keeper: Keeper) -> None:
+    def __init__(self, stream: TextIO, keeper: LineBuffer) -> None:
         self._stream, self._keeper = stream, keeper
 
     def write(self, text: str) -> int:
@@ -129,7 +129,7 @@ class Tee:
 class TeeBuffer:
     """The stream of bytes below a stream, whose bytes are kept too, as text."""
 
-    def __init__(self, buffer: Any, keeper: Keeper) -> None:
+    def __init__(self, buffer: Any, keeper: LineBuffer) -> None:
         self._buffer, self._keeper = buffer, keeper
 
     def write(self, data: Any) -> int:
@@ -147,7 +147,7 @@ class TeeBuffer:
         return getattr(self._buffer, name)
 
 
-def install(keeper: Keeper) -> None:
+def install(keeper: LineBuffer) -> None:
     """Keep what this process prints from now on, and what it logs to stdout or stderr."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)

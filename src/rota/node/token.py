@@ -57,7 +57,7 @@ def find(reference: TokenReference | None, folder: Path, environ: MutableMapping
     return _in_file(Path(name)) if kind == "file" else _in_variable(name, environ)
 
 
-class Held:
+class TokenHolder:
     """The token that a node has now; calling it gives the text, for whoever shows it."""
 
     def __init__(self, found: Token) -> None:
@@ -67,7 +67,7 @@ class Held:
         return self.found.text
 
 
-async def keep_fresh(held: Held, changed: Callable[[], None]) -> None:
+async def keep_fresh(held: TokenHolder, changed: Callable[[], None]) -> None:
     """Read the token's file again when it changes, until cancelled; `changed` is called when there is another token.
 
     A file that is missing or broken changes nothing: the token before is kept, and the log says why.

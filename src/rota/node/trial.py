@@ -8,7 +8,7 @@ device that is away makes its task fail with the old code as with the new, and m
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rota.decide.crew import Phase
+from rota.decide.crew import WorkerPhase
 from rota.node.posts import Post
 from rota.node.workers import Worker
 
@@ -16,7 +16,7 @@ FALLS = 3
 """Falls of one new worker that make a reload fail."""
 
 
-class Trial:
+class GenerationTrial:
     """Watches the workers of tasks alone while a generation is tried."""
 
     def __init__(self, generation: int, posts: Mapping[str, Post]) -> None:
@@ -46,7 +46,7 @@ class Trial:
     def ended(self, worker: Worker, why: str) -> None:
         """A worker is gone; one that never registered speaks against the code."""
         brief = worker.brief
-        if brief.order is None or brief.generation != self._generation or worker.phase != Phase.STARTING:
+        if brief.order is None or brief.generation != self._generation or worker.phase != WorkerPhase.STARTING:
             return
         self._falls[brief.pool] = self._falls.get(brief.pool, 0) + 1
         if self._falls[brief.pool] >= FALLS:

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
-from rota.decide.crew import Phase
+from rota.decide.crew import WorkerPhase
 from rota.kit.clock import Clock
 from rota.model.config import RuntimeConfig
 from rota.model.ids import Instant
@@ -45,11 +45,11 @@ class Vigil:
         for worker in list(workers):
             if was_deaf:
                 worker.heard = now
-            if worker.phase == Phase.STARTING or worker.why_killed or worker.is_errand:
+            if worker.phase == WorkerPhase.STARTING or worker.why_killed or worker.is_errand:
                 continue
             if self._stands_still(worker, posts, now):
                 self._end(worker, now)
-            elif is_time_to_weigh and worker.phase == Phase.READY and not worker.worn:
+            elif is_time_to_weigh and worker.phase == WorkerPhase.READY and not worker.worn:
                 self._weigh(worker, now)
 
     def _stands_still(self, worker: Worker, posts: Mapping[str, Post], now: Instant) -> bool:

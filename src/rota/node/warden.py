@@ -20,7 +20,7 @@ import setproctitle
 
 from rota.kit.clock import SYSTEM
 from rota.node import kernel
-from rota.node.guard import LOOK_MS, Page, close_all_but
+from rota.node.guard import LOOK_MS, DeadlinePage, close_all_but
 
 
 class Warden:
@@ -31,7 +31,7 @@ class Warden:
         with theirs:
             self.pid = kernel.fork()
             if self.pid == 0:
-                _be_warden(title, Page.of(page), theirs, lifeline)
+                _be_warden(title, DeadlinePage.of(page), theirs, lifeline)
 
     def enrol(self) -> bool:
         """Have this process watched from now on, and let go of the warden; False if that cannot be."""
@@ -45,7 +45,7 @@ class Warden:
         self._desk.close()
 
 
-def _be_warden(title: str, page: Page, desk: socket.socket, lifeline: int) -> NoReturn:
+def _be_warden(title: str, page: DeadlinePage, desk: socket.socket, lifeline: int) -> NoReturn:
     try:
         os.setpgid(0, 0)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -58,7 +58,7 @@ def _be_warden(title: str, page: Page, desk: socket.socket, lifeline: int) -> No
         os._exit(1)
 
 
-def _watch(page: Page, desk: socket.socket, lifeline: int) -> None:
+def _watch(page: DeadlinePage, desk: socket.socket, lifeline: int) -> None:
     watched: dict[int, int] = {}
     """By handle: the process."""
 

@@ -19,14 +19,14 @@ import setproctitle
 
 from rota.kit.faults import described, sendable
 from rota.node import kernel
-from rota.node.guard import Guard, Page
+from rota.node.guard import DeadlinePage, WorkerGuard
 from rota.node.pipes.brief import PAGE, Brief
 from rota.node.pipes.channel import Pipe
 from rota.node.pipes.worker import StartFailed
 from rota.node.printed import WORKER_LINES, Printed
-from rota.node.roles import Role, Setup, named, role_of
+from rota.node.roles import Setup, WorkerRole, named, role_of
 from rota.node.stacks import SIGNAL
-from rota.node.tee import About, Keeper, install
+from rota.node.tee import About, LineBuffer, install
 from rota.node.warden import Warden
 from rota.sdk.app import App
 
@@ -47,7 +47,7 @@ def run(
         guard = _settle_in(brief, role, lifeline, stacks, extras, warden)
         if brief.printed and role.keeps_lines:
             work = named(role.about)(brief) if role.about else About(WORKER_LINES, brief.pool)
-            keeper = Keeper(Printed(Path(brief.printed), brief.printed_at), work)
+            keeper = LineBuffer(Printed(Path(brief.printed), brief.printed_at), work)
             install(keeper)
         if not role.has_hooks or _start(app, sock):
             named(role.body)(app, Setup(brief, sock, guard, extras))
@@ -63,8 +63,8 @@ def run(
 
 
 def _settle_in(
-    brief: Brief, role: Role, lifeline: int, stacks: int, extras: Sequence[int], warden: Warden | None
-) -> Guard | None:
+    brief: Brief, role: WorkerRole, lifeline: int, stacks: int, extras: Sequence[int], warden: Warden | None
+) -> WorkerGuard | None:
     if brief.attempt is not None:
         _own_session()
     elif os.getpgrp() != os.getpid():
@@ -86,7 +86,9 @@ def _own_session() -> None:
         os.setsid()
 
 
-def _guarded(brief: Brief, role: Role, lifeline: int, extras: Sequence[int], warden: Warden | None) -> Guard | None:
+def _guarded(
+    brief: Brief, role: WorkerRole, lifeline: int, extras: Sequence[int], warden: Warden | None
+) -> WorkerGuard | None:
     """End with the agent: by the kernel, or by a guard where it cannot. Work under the lease has one in any case, or is
     watched by a warden."""
     title = f"rota: guard {brief.pool}/{brief.slot} of {brief.node}"
@@ -98,12 +100,14 @@ def _guarded(brief: Brief, role: Role, lifeline: int, extras: Sequence[int], war
             return None
         # A program may close all it does not know, the lifeline among it; then the guard has it still.
         watches_lifeline = is_program or kernel.is_portable()
-        return Guard(title, lifeline if watches_lifeline else None, Page.of(extras[PAGE]), outlives_exec=is_program)
+        return WorkerGuard(
+            title, lifeline if watches_lifeline else None, DeadlinePage.of(extras[PAGE]), outlives_exec=is_program
+        )
     if kernel.is_portable():
-        return Guard(title, lifeline)
+        return WorkerGuard(title, lifeline)
     kernel.die_with(lifeline)
     is_exclusive = brief.order is not None and brief.order.is_exclusive
-    return Guard(title, None) if is_exclusive else None
+    return WorkerGuard(title, None) if is_exclusive else None
 
 
 def _start(app: App, sock: socket.socket) -> bool:

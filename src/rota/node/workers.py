@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable
 from datetime import timedelta
 
-from rota.decide.crew import Member, Phase
+from rota.decide.crew import CrewMember, WorkerPhase
 from rota.model.ids import Instant
 from rota.node import kernel
 from rota.node.pipes.brief import Brief
-from rota.node.pipes.channel import Channel, Message
+from rota.node.pipes.channel import Channel, PipeMessage
 from rota.node.stacks import SIGNAL, STACKS_WAIT
 
 
@@ -19,7 +19,7 @@ class Worker:
 
     def __init__(self, brief: Brief, version: int, drain: timedelta | None, now: Instant) -> None:
         self.brief, self.version, self.drain = brief, version, drain
-        self.phase = Phase.STARTING
+        self.phase = WorkerPhase.STARTING
         self.since = self.born = self.heard = now
         self.worn = ""
         self.why_killed = ""
@@ -35,10 +35,10 @@ class Worker:
         self.done = 0
         """Pieces of work it finished."""
 
-        self.end: kernel.Ended | None = None
+        self.end: kernel.EndedProcess | None = None
         """How it ended and what it used, if whoever reaped it has told."""
 
-        self.handle: kernel.Handle | None = None
+        self.handle: kernel.ProcessHandle | None = None
         self.channel: Channel | None = None
         self.lifeline: int | None = None
         self.stacks: int | None = None
@@ -59,10 +59,10 @@ class Worker:
         return self.handle.pid if self.handle else None
 
     @property
-    def member(self) -> Member:
+    def member(self) -> CrewMember:
         """As the plan sees it."""
         brief = self.brief
-        return Member(
+        return CrewMember(
             id=brief.worker,
             pool=brief.pool,
             slot=brief.slot,
@@ -77,13 +77,13 @@ class Worker:
     @property
     def can_work(self) -> bool:
         """May it be given something? One that was killed is still ready until it is reaped."""
-        return self.phase == Phase.READY and not self.why_killed
+        return self.phase == WorkerPhase.READY and not self.why_killed
 
-    def enter(self, phase: Phase, now: Instant) -> None:
+    def enter(self, phase: WorkerPhase, now: Instant) -> None:
         """Come into a phase."""
         self.phase, self.since = phase, now
 
-    def send(self, message: Message, fds: list[int] | None = None) -> None:
+    def send(self, message: PipeMessage, fds: list[int] | None = None) -> None:
         """Tell it something; nothing if it is gone. Descriptors are closed here."""
         if self.channel is not None:
             self.channel.send(message, fds)

@@ -1,15 +1,15 @@
 """The node link: what nodes say to each other. Links and doors are opened by address."""
 
 from rota.rpc.open import open_link, serve_link
-from rota.rpc.port import Handler, Link, NotMe, Server
+from rota.rpc.port import LinkServer, NodeHandler, NodeLink, NotMe
 from rota.rpc.settings import LinkSettings, TlsFiles
 
 __all__ = [
-    "Handler",
-    "Link",
+    "LinkServer",
     "LinkSettings",
+    "NodeHandler",
+    "NodeLink",
     "NotMe",
-    "Server",
     "TlsFiles",
     "open_link",
     "serve_link",

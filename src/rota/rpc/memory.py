@@ -18,10 +18,10 @@ from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from rota.model.errors import Conflict, Denied, Invalid, RotaError, Unavailable, Unknown
-from rota.model.link import Accepted, AttemptId, LogPiece, Presence, Refused, Start, Whom
+from rota.model.link import Accepted, AttemptId, AttemptRefused, LogPiece, Presence, StartAttempt, Whom
 from rota.rpc import rules
 from rota.rpc.address import Address
-from rota.rpc.port import Admit, Handler, IsRevoked, Link, Server, Shown, TakeNote
+from rota.rpc.port import Admit, IsRevoked, LinkServer, NodeHandler, NodeLink, Shown, TakeNote
 from rota.rpc.reception import Reception
 from rota.rpc.settings import DEFAULT, LinkSettings, TlsFiles
 
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Network(Protocol):
+class MeshNetwork(Protocol):
     """What lies between nodes."""
 
     def carry(self, sender: str, receiver: str, deliver: Callable[[], None]) -> None:
@@ -54,7 +54,7 @@ def open(
     settings: LinkSettings,
     tls: TlsFiles | None,
     is_revoked: IsRevoked,
-) -> Link:
+) -> NodeLink:
     """A link in the mesh of this loop."""
     _check_no_tls(address, tls)
     return _mesh().link(address.host, meant=meant, token=token, settings=settings)
@@ -62,14 +62,14 @@ def open(
 
 async def serve(
     address: Address,
-    handler: Handler,
+    handler: NodeHandler,
     settings: LinkSettings,
     tls: TlsFiles | None,
     more: object,
     admit: Admit | None,
     take_note: TakeNote | None,
     is_revoked: IsRevoked,
-) -> Server:
+) -> LinkServer:
     """A door in the mesh of this loop; `more` is not offered, and no note taken, for only nodes call here."""
     _check_no_tls(address, tls)
     return _mesh().serve(address.host, handler, admit)
@@ -78,9 +78,9 @@ async def serve(
 class Mesh:
     """Nodes by name, and the network between them."""
 
-    def __init__(self, network: Network | None = None) -> None:
+    def __init__(self, network: MeshNetwork | None = None) -> None:
         self._network = network or Direct()
-        self._doors: dict[str, Door] = {}
+        self._doors: dict[str, MemoryServer] = {}
 
     def link(
         self,
@@ -94,18 +94,18 @@ class Mesh:
         """The way from one name to another."""
         return MemoryLink(self, (sender, receiver), meant, token, settings)
 
-    def serve(self, name: str, handler: Handler, admit: Admit | None = None) -> "Door":
+    def serve(self, name: str, handler: NodeHandler, admit: Admit | None = None) -> "MemoryServer":
         """Open a door in the present context; Conflict if there is one of that name."""
         if name in self._doors:
             raise Conflict(f"memory://{name} is taken; close what listens there, or choose another name")
-        self._doors[name] = door = Door(self, name, Reception(handler), admit)
+        self._doors[name] = door = MemoryServer(self, name, Reception(handler), admit)
         return door
 
     def remove(self, name: str) -> None:
         """Take a door away without a word, as when its process died; calls are refused from now on."""
         self._doors.pop(name, None)
 
-    def door(self, name: str) -> "Door | None":
+    def door(self, name: str) -> "MemoryServer | None":
         """Who answers to a name, if anybody does."""
         return self._doors.get(name)
 
@@ -114,7 +114,7 @@ class Mesh:
         self._network.carry(sender, receiver, deliver)
 
 
-class Door:
+class MemoryServer:
     """A node of the mesh, as the others reach it."""
 
     def __init__(self, mesh: Mesh, name: str, reception: Reception, admit: Admit | None) -> None:
@@ -170,11 +170,11 @@ class MemoryLink:
         return await self._ask(ask, timeout or self._settings.check, Unavailable)
 
     async def dispatch_many(
-        self, starts: Sequence[Start], *, timeout: timedelta | None = None
-    ) -> list[Accepted | Refused]:
+        self, starts: Sequence[StartAttempt], *, timeout: timedelta | None = None
+    ) -> list[Accepted | AttemptRefused]:
         rules.check_starts(starts)
 
-        async def ask(reception: Reception) -> list[Accepted | Refused]:
+        async def ask(reception: Reception) -> list[Accepted | AttemptRefused]:
             return await reception.dispatch_many(self._meant, starts)
 
         return await self._ask(ask, timeout or self._settings.dispatch, Unknown)

@@ -15,7 +15,7 @@ from rota.model.errors import Invalid
 from rota.model.link import Whom
 from rota.rpc import address as addresses
 from rota.rpc.address import Address
-from rota.rpc.port import Admit, Handler, IsRevoked, Link, Server, Shown, TakeNote
+from rota.rpc.port import Admit, IsRevoked, LinkServer, NodeHandler, NodeLink, Shown, TakeNote
 from rota.rpc.settings import DEFAULT, LinkSettings, TlsFiles
 
 ADAPTERS = {"grpc": "rota.rpc.grpc", "memory": "rota.rpc.memory"}
@@ -38,7 +38,7 @@ async def open_link(
     settings: LinkSettings = DEFAULT,
     tls: TlsFiles | None = None,
     is_revoked: IsRevoked = lambda serial: False,
-) -> AsyncIterator[Link]:
+) -> AsyncIterator[NodeLink]:
     """The way to the node at an address, closed in the end; the node itself is reached by the first call.
 
     `token` is shown with each call. With `tls`, a node whose certificate `is_revoked` is not called.
@@ -56,7 +56,7 @@ async def open_link(
 @asynccontextmanager
 async def serve_link(
     address: str,
-    handler: Handler,
+    handler: NodeHandler,
     *,
     settings: LinkSettings = DEFAULT,
     tls: TlsFiles | None = None,
@@ -65,7 +65,7 @@ async def serve_link(
     admit: Admit | None = None,
     take_note: TakeNote | None = None,
     is_revoked: IsRevoked = lambda serial: False,
-) -> AsyncIterator[Server]:
+) -> AsyncIterator[LinkServer]:
     """A door at an address, open inside; its own `address` says which port it got. Conflict if the place is taken.
 
     `more` is what else is answered there, if others than nodes can reach it. `admit` judges every call, whatever it is
@@ -91,20 +91,20 @@ class Adapter(Protocol):
         settings: LinkSettings,
         tls: TlsFiles | None,
         is_revoked: IsRevoked,
-    ) -> Link:
+    ) -> NodeLink:
         """A link that has not been used yet."""
 
     async def serve(
         self,
         address: Address,
-        handler: Handler,
+        handler: NodeHandler,
         settings: LinkSettings,
         tls: TlsFiles | None,
         more: More | None,
         admit: Admit | None,
         take_note: TakeNote | None,
         is_revoked: IsRevoked,
-    ) -> Server:
+    ) -> LinkServer:
         """A door that is open."""
 
 

@@ -1,8 +1,8 @@
 """The node link port: what nodes say to each other, and the laws both ends rely on.
 
-A `Link` is one node's way to another; a `Handler` is what answers at the other end. Instructions do not travel here:
-they are in the store. The link carries what is asked of one node alone (is it there, starts) and what is too much for
-the store (logs).
+A `NodeLink` is one node's way to another; a `NodeHandler` is what answers at the other end. Instructions do not travel
+here: they are in the store. The link carries what is asked of one node alone (is it there, starts) and what is too much
+for the store (logs).
 
 Adapters are opened by address (`rpc.open`) and translate their transport's errors at the edge; nobody imports one.
 """
@@ -14,7 +14,7 @@ from typing import Protocol, TypeAlias
 from rota.decide.access import TurnedAway
 from rota.model.errors import Conflict
 from rota.model.ids import NodeId, SessionId
-from rota.model.link import Accepted, AttemptId, LogPiece, Presence, Refused, Start, Whom
+from rota.model.link import Accepted, AttemptId, AttemptRefused, LogPiece, Presence, StartAttempt, Whom
 
 Admit: TypeAlias = Callable[[str, str | None], TurnedAway | None]
 """Judges a call by its method, in the adapter's own terms, and by its `authorization`; None lets it in."""
@@ -37,7 +37,7 @@ class NotMe(Conflict):
         self.meant, self.node, self.session = meant, node, session
 
 
-class Link(Protocol):
+class NodeLink(Protocol):
     """The way to one node. Every adapter keeps these laws (`tests/contract/test_link.py`):
 
     1. A link may say whom it means. Where another node or session answers, everything is refused with NotMe, naming
@@ -60,8 +60,8 @@ class Link(Protocol):
         """Who answers."""
 
     async def dispatch_many(
-        self, starts: Sequence[Start], *, timeout: timedelta | None = None
-    ) -> list[Accepted | Refused]:
+        self, starts: Sequence[StartAttempt], *, timeout: timedelta | None = None
+    ) -> list[Accepted | AttemptRefused]:
         """Have attempts started that travel together; an answer for each."""
 
     async def read_log(self, attempt: AttemptId, offset: int = 0, *, timeout: timedelta | None = None) -> LogPiece:
@@ -71,20 +71,20 @@ class Link(Protocol):
         """Let go of the connection; calls under way end."""
 
 
-class Handler(Protocol):
+class NodeHandler(Protocol):
     """What a node answers with. What it raises of Rota's errors reaches the caller as the same error."""
 
     def presence(self) -> Presence:
         """Who we are at this moment."""
 
-    async def dispatch(self, start: Start) -> Accepted | Refused:
+    async def dispatch(self, start: StartAttempt) -> Accepted | AttemptRefused:
         """Take an attempt and start it; asked once for each epoch of it."""
 
     async def read_log(self, attempt: AttemptId, offset: int) -> LogPiece:
         """A piece of the log of an attempt, in memory or kept here; an empty one if there is none."""
 
 
-class Server(Protocol):
+class LinkServer(Protocol):
     """A node's open door."""
 
     @property

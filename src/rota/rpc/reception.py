@@ -18,9 +18,9 @@ from typing import Any, Generic, TypeVar
 
 from rota.model.errors import RotaError, Unavailable, Unknown
 from rota.model.ids import Revision
-from rota.model.link import Accepted, AttemptId, LogPiece, Presence, Refused, Start, Whom
+from rota.model.link import Accepted, AttemptId, AttemptRefused, LogPiece, Presence, StartAttempt, Whom
 from rota.rpc import rules
-from rota.rpc.port import Handler, NotMe
+from rota.rpc.port import NodeHandler, NotMe
 
 log = logging.getLogger(__name__)
 
@@ -59,14 +59,14 @@ class Latest(Generic[K, V]):
 class _Begun:
     """A start that was handed on, under its epoch."""
 
-    def __init__(self, epoch: Revision, answer: "asyncio.Task[Accepted | Refused]") -> None:
+    def __init__(self, epoch: Revision, answer: "asyncio.Task[Accepted | AttemptRefused]") -> None:
         self.epoch, self.answer = epoch, answer
 
 
 class Reception:
     """The door of one node."""
 
-    def __init__(self, handler: Handler) -> None:
+    def __init__(self, handler: NodeHandler) -> None:
         self._handler = handler
         self._context = contextvars.copy_context()
         self._starts: Latest[AttemptId, _Begun] = Latest(REMEMBERED)
@@ -82,7 +82,9 @@ class Reception:
             raise NotMe(meant, presence.node, presence.session)
         return presence
 
-    async def dispatch_many(self, meant: Whom | None, starts: Sequence[Start]) -> list[Accepted | Refused]:
+    async def dispatch_many(
+        self, meant: Whom | None, starts: Sequence[StartAttempt]
+    ) -> list[Accepted | AttemptRefused]:
         """The answers to starts, now or those they got before."""
         self.check(meant)
         rules.check_starts(starts)
@@ -110,7 +112,7 @@ class Reception:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
 
-    async def _dispatch(self, start: Start) -> Accepted | Refused:
+    async def _dispatch(self, start: StartAttempt) -> Accepted | AttemptRefused:
         begun = self._starts.get(start.attempt)
         if begun is None or begun.epoch < start.epoch:
             begun = _Begun(start.epoch, self._begin(self._handler.dispatch(start), "dispatch"))
@@ -118,7 +120,7 @@ class Reception:
             begun.answer.add_done_callback(partial(self._forget_failed, start.attempt, begun))
         elif start.epoch < begun.epoch:
             why = f"epoch {start.epoch} is over, the present one is {begun.epoch}; read its assignment again"
-            return Refused(why=f"{start.attempt}: {why}")
+            return AttemptRefused(why=f"{start.attempt}: {why}")
         await asyncio.wait({begun.answer})  # it goes on if its caller does not wait for it
         if begun.answer.cancelled():
             raise Unknown(f"node {self._handler.presence().node} stopped before it was done; read before you repeat it")
@@ -127,7 +129,7 @@ class Reception:
         except Unknown:
             raise
         except RotaError as error:
-            return Refused(why=str(error))
+            return AttemptRefused(why=str(error))
 
     def _begin(self, work: Coroutine[Any, Any, T], name: str) -> "asyncio.Task[T]":
         """Start work that is ours, whoever asked for it."""

@@ -8,7 +8,7 @@ sender is ours.
 from collections.abc import Sequence
 
 from rota.model.errors import Invalid
-from rota.model.link import AttemptId, Start
+from rota.model.link import AttemptId, StartAttempt
 
 MOST_BYTES = 4 * 1024 * 1024
 """How large one record may be."""
@@ -23,7 +23,7 @@ PER_ITEM = 64
 _MOST_NUMBER = 2**63
 
 
-def check_starts(starts: Sequence[Start]) -> None:
+def check_starts(starts: Sequence[StartAttempt]) -> None:
     """Invalid unless the starts can be sent together."""
     for start in starts:
         check_attempt(start.attempt)

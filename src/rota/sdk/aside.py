@@ -27,7 +27,7 @@ class _Killed(BaseException):
     """Raised inside a function that is given up; not an Exception, so that it passes."""
 
 
-class Aside(Generic[T]):
+class FunctionThread(Generic[T]):
     """One function, beside the loop."""
 
     def __init__(self, function: Callable[[], T], patience: float) -> None:

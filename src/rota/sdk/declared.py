@@ -32,7 +32,7 @@ SourceFunction = Callable[[], Listed]
 F = TypeVar("F", bound=SourceFunction)
 
 
-class Source:
+class ResourceSource:
     """Where the resources of a kind are listed."""
 
     def __init__(self, function: SourceFunction, spec: SourceSpec) -> None:
@@ -52,7 +52,7 @@ class ResourceKind:
         self.name = self.spec.name
         self.function = function
         self.spec_type = spec_type(check, first_annotation(check, function), is_async=self.is_async)
-        self.own_source: Source | None = None
+        self.own_source: ResourceSource | None = None
         """Its source, if it has one."""
 
         functools.update_wrapper(self, function)
@@ -93,7 +93,7 @@ class ResourceKind:
                 check.fail(f"it has {name_of(self.own_source.function)} already, and now {name_of(function)}; keep one")
             check_function(check, function, may_yield=True)
             spec = read_source(self.name, {"every": every, "timeout": timeout}, is_async=is_async(function))
-            self.own_source = Source(function, spec)
+            self.own_source = ResourceSource(function, spec)
             return function
 
         return declare

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from rota.model.errors import Invalid
-from rota.sdk.aside import Aside
+from rota.sdk.aside import FunctionThread
 from rota.sdk.declared import ResourceKind
 from rota.workloads.context import Call, Client, Message, Reply, Request, Stopping, SyncTask, Task, seconds
 from rota.workloads.resources.spec import Resource
@@ -82,7 +82,7 @@ class StagedTask:
         self.kind, self.resource, self.slot, self.epoch = kind, resource, slot, epoch
         self._loop, self._sink, self._all_saved, self._stop = loop, sink, saved, stop
         self._last_sign = loop.time()
-        self._aside: Aside[Any] | None = None if kind.is_async else Aside(self._run_plainly, patience)
+        self._aside: FunctionThread[Any] | None = None if kind.is_async else FunctionThread(self._run_plainly, patience)
         self.stopping = StageStopping(self._aside.call if self._aside else None)
         self._spec = kind.decode(resource.spec, resource.id)
         self.body = loop.create_task(self._run(), name=self.id)

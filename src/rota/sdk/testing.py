@@ -29,7 +29,7 @@ from rota.kit.epoch import milliseconds
 from rota.model.errors import Invalid
 from rota.model.job import JobSpec
 from rota.sdk.app import App
-from rota.sdk.aside import Aside, Stuck
+from rota.sdk.aside import FunctionThread, Stuck
 from rota.sdk.attempts import Outcome, captured, execute, logger
 from rota.sdk.declared import Command, Job, ResourceKind, Stream
 from rota.sdk.service import Service
@@ -38,7 +38,7 @@ from rota.workloads.checks import Check, did_you_mean
 from rota.workloads.context import Batch, Client, Message, Record, Reply, Run, seconds
 from rota.workloads.resources.listing import collect
 from rota.workloads.resources.spec import Resource
-from rota.workloads.services.desk import Desk
+from rota.workloads.services.desk import RequestRunner
 
 __all__ = ["Outcome", "Sink", "Stage", "StagedTask", "StillRunning", "Stuck"]
 
@@ -70,7 +70,7 @@ class Stage:
         self._saved: Saved = {}
         self._tasks: list[StagedTask] = []
         self._failed: list[BaseException] = []
-        self._desks: dict[str, Desk] = {}
+        self._desks: dict[str, RequestRunner] = {}
         self._offsets: dict[tuple[str, int], int] = {}
         self._epoch = 0
 
@@ -221,7 +221,7 @@ class Stage:
         return "succeeded", None
 
     async def _body_of(self, job: Job[Any, Any], attempt: int, due: datetime | None, output: io.StringIO) -> None:
-        aside: Aside[Any] = Aside(lambda: job.function(run), self._patience)
+        aside: FunctionThread[Any] = FunctionThread(lambda: job.function(run), self._patience)
         self._epoch += 1
         run = Run(
             id=f"{job.name}/{due.isoformat() if due else 'manual'}",
@@ -249,10 +249,10 @@ class Stage:
                     missing.update(self._jobs[name].spec.after)
         return ready
 
-    def _desk(self, service: Service) -> Desk:
+    def _desk(self, service: Service) -> RequestRunner:
         if service.name not in self._desks:
             spec = service.spec
-            desk = Desk(
+            desk = RequestRunner(
                 service.name,
                 service.handlers,
                 service.hooks,

@@ -19,16 +19,16 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import timedelta
 
-from rota.control.leader import Candidate
+from rota.control.leader import LeaderCandidate
 from rota.control.term import Term
 from rota.model import keys
 from rota.model.errors import Conflict, Unavailable, Unknown
 from rota.model.ids import Instant, NodeId, Revision, TermNumber
 from rota.model.node import Role
-from rota.node.session import Identity, Session, in_session
+from rota.node.session import Identity, NodeSession, in_session
 from rota.sim.faults import rage
-from rota.sim.world import Machine, Process, World
-from rota.store.keeper import Keeper
+from rota.sim.world import Machine, SimProcess, World
+from rota.store.keeper import LeaseKeeper
 from rota.store.port import Delete, Put, Write
 
 TTL = timedelta(seconds=10)
@@ -39,7 +39,7 @@ BROKEN = ("fence", "deadline")
 """What can be broken on purpose."""
 
 
-class Trusting(Keeper):
+class Trusting(LeaseKeeper):
     """A keeper that takes its lease for eternal: what the deadline protects from."""
 
     @property
@@ -56,7 +56,7 @@ class Election:
     def __init__(self, world: World, broken: str | None, *, pace: float = 1.0) -> None:
         """`pace`: by how much longer than here it takes from one thing to the next in a larger scenario."""
         self._world, self._broken, self._pace = world, broken, pace
-        self._acting: dict[Process, tuple[TermNumber, Keeper]] = {}
+        self._acting: dict[SimProcess, tuple[TermNumber, LeaseKeeper]] = {}
         self._proven = asyncio.Event()
         self.terms = 0
         self.writes = 0
@@ -92,17 +92,19 @@ class Election:
         async def lead(term: Term) -> None:
             await self.lead(process, term, machine.store.commit if self._broken == "fence" else term.commit)
 
-        async def body(session: Session) -> None:
+        async def body(session: NodeSession) -> None:
             keeper = session.keeper
             if self._broken == "deadline":
                 keeper.__class__ = Trusting
             node, name, store = session.node, NodeId(machine.name), machine.store
-            await Candidate(store, keeper, session.incarnation, name, node.session, machine.clock, lead, jitter).run()
+            await LeaderCandidate(
+                store, keeper, session.incarnation, name, node.session, machine.clock, lead, jitter
+            ).run()
 
         identity = Identity(node=NodeId(machine.name), home=machine.name, role=Role.BOTH, lease_ttl=TTL)
         await in_session(machine.store, identity, machine.clock, body, jitter)
 
-    async def lead(self, process: Process, term: Term, write: Callable[[Put], Awaitable[Revision]]) -> None:
+    async def lead(self, process: SimProcess, term: Term, write: Callable[[Put], Awaitable[Revision]]) -> None:
         """Write the probe in a term, again and again."""
         self._acting[process] = term.number, term.keeper
         try:

@@ -19,16 +19,16 @@ from collections.abc import Collection, Coroutine, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from rota.control.leader import Candidate
+from rota.control.leader import LeaderCandidate
 from rota.control.streams.keep import keep_streams
 from rota.control.term import Term
 from rota.model.config import SupervisorConfig
 from rota.model.ids import NodeId, Revision
 from rota.model.job import JobSpec
 from rota.model.node import Role
-from rota.node.assignments import Work, follow_assignments
+from rota.node.assignments import TaskRunner, follow_assignments
 from rota.node.pipes.brief import Order
-from rota.node.session import Identity, Session, in_session
+from rota.node.session import Identity, NodeSession, in_session
 from rota.node.status import publish_kinds, publish_status, publish_streams
 from rota.sim import resources as rooms
 from rota.sim import streams as clicks
@@ -39,7 +39,7 @@ from rota.sim.leading import candidate, nobody
 from rota.sim.network import SimStore
 from rota.sim.relay import RelayScenario
 from rota.sim.resources import InSession, Resources
-from rota.sim.services import Services
+from rota.sim.services import ServicesScenario
 from rota.sim.stream_node import PerilousStore
 from rota.sim.streams import Streams
 from rota.sim.world import Machine, World, status_of
@@ -85,7 +85,7 @@ BROKEN = tuple(PLANTED)
 class AllWork:
     """The work of a node, shared out by the kind of task."""
 
-    def __init__(self, *shares: tuple[Collection[str], Work]) -> None:
+    def __init__(self, *shares: tuple[Collection[str], TaskRunner]) -> None:
         self._shares = shares
 
     def want(self, orders: Iterable[Order]) -> None:
@@ -119,7 +119,7 @@ class FleetScenario:
         self._jobs = Jobs(world, mistakes.get("jobs"), jobs=JOBS, pace=self._pace(8))
         self._streams = Streams(world, mistakes.get("streams"), pace=self._pace(8))
         self._relay = RelayScenario(world, mistakes.get("relay"), nodes=NODES, pace=self._pace(10))
-        self._services = {f"n{number}": Services(world, None, pace=self._pace(16)) for number in range(NODES)}
+        self._services = {f"n{number}": ServicesScenario(world, None, pace=self._pace(16)) for number in range(NODES)}
 
     def _pace(self, least: float) -> float:
         """By how much longer it takes from one thing to the next than in a part's own scenario.
@@ -219,13 +219,13 @@ class FleetScenario:
     async def _program(self, machine: Machine) -> None:
         world, jitter = self._world, self._world.random.random
         store = PerilousStore(world, machine, self._streams.perils)
-        sessions: list[Session] = []
+        sessions: list[NodeSession] = []
         rooms_here = self._resources.work(machine)
         clicks_here = self._streams.work(machine, store, lambda: sessions[-1].keeper.lease if sessions else None)
         take_part_in_jobs = self._jobs.on(machine)
         self._services[machine.name].serve(machine.process)
 
-        async def body(session: Session) -> None:
+        async def body(session: NodeSession) -> None:
             sessions.append(session)
             work = AllWork((rooms.REPLICAS, InSession(rooms_here, session.keeper)), ([clicks.KIND.name], clicks_here))
             try:
@@ -255,7 +255,7 @@ class FleetScenario:
             parts.create_task(rooms_here.run())
             parts.create_task(in_session(store, identity, machine.clock, body, jitter))
 
-    def _candidate(self, machine: Machine, store: SimStore, session: Session) -> Candidate:
+    def _candidate(self, machine: Machine, store: SimStore, session: NodeSession) -> LeaderCandidate:
         def more(term: Term) -> list[Coroutine[Any, Any, None]]:
             if self._is_unfenced:
                 term.fence = (term.incarnation,)

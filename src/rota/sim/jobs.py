@@ -27,23 +27,23 @@ from random import Random
 from typing import Any
 
 from rota.control.jobs import verbs
-from rota.control.jobs.ends import Outcomes
-from rota.control.jobs.part import JobsPart, Surroundings
+from rota.control.jobs.ends import PendingOutcomes
+from rota.control.jobs.part import JobsDependencies, JobsPart
 from rota.control.jobs.retention import OldRuns
-from rota.control.jobs.writing import Heed, Step, Writer
+from rota.control.jobs.writing import Heed, Step, StepWriter
 from rota.decide.jobs.due import next_due, times
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, NotFound, Unavailable, Unknown
 from rota.model.ids import Key, NodeId, Revision
 from rota.model.job import Cause, JobCursor, JobRecord, JobSpec, Origin, Outcome, RunOrder, RunRecord, RunState
-from rota.model.link import Accepted, AttemptId, LogPiece, Presence, Refused, Start, Whom
+from rota.model.link import Accepted, AttemptId, AttemptRefused, LogPiece, Presence, StartAttempt, Whom
 from rota.model.node import NodeStatus, Role
-from rota.node.session import Identity, Session, in_session
+from rota.node.session import Identity, NodeSession, in_session
 from rota.node.status import publish_status
 from rota.rpc.memory import Mesh
-from rota.rpc.port import Link
+from rota.rpc.port import NodeLink
 from rota.sim.faults import rage
-from rota.sim.network import Network, SimStore
+from rota.sim.network import SimNetwork, SimStore
 from rota.sim.world import Machine, World
 from rota.store.port import Delete, Put, Write
 
@@ -118,7 +118,7 @@ class SimRuns:
 class Wires:
     """The network between nodes, under the same weather as that to the store."""
 
-    def __init__(self, network: Network, random: Random) -> None:
+    def __init__(self, network: SimNetwork, random: Random) -> None:
         self._network, self._random = network, random
         self._loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
@@ -133,7 +133,7 @@ class Wires:
             self._loop.call_later(self._random.uniform(*weather.delay), deliver, context=self._context)
 
 
-class Answers:
+class SimLinkHandler:
     """A node's end of the link: it takes starts."""
 
     def __init__(self, machine: Machine) -> None:
@@ -145,14 +145,14 @@ class Answers:
             raise Unavailable(f"node {self._machine.name} is in no session")
         return Presence(node=self.part.me.id, session=self.part.me.session)
 
-    async def dispatch(self, start: Start) -> Accepted | Refused:
-        return self.part.dispatch(start) if self.part else Refused(why="it is in no session")
+    async def dispatch(self, start: StartAttempt) -> Accepted | AttemptRefused:
+        return self.part.dispatch(start) if self.part else AttemptRefused(why="it is in no session")
 
     async def read_log(self, attempt: AttemptId, offset: int) -> LogPiece:
         return LogPiece(b"", is_last=False)
 
 
-class Careless(Writer):
+class Careless(StepWriter):
     """A writer that leaves expectations out."""
 
     left_out: Key = ""
@@ -171,7 +171,11 @@ class _CarelessOfRuns(Careless):
     left_out = keys.LIVE_RUNS
 
 
-WRITERS: Mapping[str | None, type[Writer]] = {None: Writer, "cursor": _CarelessOfCursors, "owner": _CarelessOfRuns}
+WRITERS: Mapping[str | None, type[StepWriter]] = {
+    None: StepWriter,
+    "cursor": _CarelessOfCursors,
+    "owner": _CarelessOfRuns,
+}
 
 
 class Jobs:
@@ -243,7 +247,7 @@ class Jobs:
     async def _program(self, machine: Machine) -> None:
         take_part = self.on(machine)
 
-        async def body(session: Session) -> None:
+        async def body(session: NodeSession) -> None:
             async with asyncio.TaskGroup() as parts:
                 parts.create_task(take_part(session))
                 parts.create_task(publish_status(machine.store, session, _status))
@@ -270,16 +274,16 @@ class Jobs:
         took = random.choice((0.01, 0.05, 0.5, 3.0, random.uniform(0, 15)))
         return took, RunState.FAILED if random.random() < 0.1 else RunState.SUCCEEDED
 
-    def on(self, machine: Machine, executors: int = EXECUTORS) -> Callable[[Session], Coroutine[Any, Any, None]]:
+    def on(self, machine: Machine, executors: int = EXECUTORS) -> Callable[[NodeSession], Coroutine[Any, Any, None]]:
         """What the present process of a machine does in each of its sessions."""
         jitter = self.world.random.random
-        runs, outcomes, answers = SimRuns(self, machine, executors), Outcomes(), Answers(machine)
+        runs, outcomes, answers = SimRuns(self, machine, executors), PendingOutcomes(), SimLinkHandler(machine)
         self._mesh.remove(machine.name)
         self._mesh.serve(machine.name, answers)
 
-        async def body(session: Session) -> None:
+        async def body(session: NodeSession) -> None:
             link_to = partial(self._link, machine)
-            around = Surroundings(runs, outcomes, machine.clock, _nobody, link_to, jitter=jitter)
+            around = JobsDependencies(runs, outcomes, machine.clock, _nobody, link_to, jitter=jitter)
             may_act = lambda: session.keeper.may_act  # noqa: E731
             part = JobsPart(machine.store, session.node, session.incarnation, may_act, around, self._writer)
             part.owner.tick *= min(12.0, max(1.0, self._pace / 1.5))
@@ -292,7 +296,7 @@ class Jobs:
 
         return body
 
-    def _link(self, machine: Machine, node: NodeId) -> Link:
+    def _link(self, machine: Machine, node: NodeId) -> NodeLink:
         return self._mesh.link(node, sender=machine.name, meant=Whom(node=node))
 
     def executed(self, order: RunOrder) -> None:

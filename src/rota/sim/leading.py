@@ -5,16 +5,16 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from datetime import timedelta
 from typing import Any
 
-from rota.control.leader import Candidate
+from rota.control.leader import LeaderCandidate
 from rota.control.placing import Placing
 from rota.control.roster import keep_roster, last_roster
 from rota.control.supervisor import supervise
 from rota.control.term import Term
-from rota.kit.aside import Aside, at_once
+from rota.kit.aside import Offload, at_once
 from rota.model.config import SupervisorConfig
 from rota.model.ids import NodeId
 from rota.model.node import Role, Roster
-from rota.node.session import Identity, Session, in_session
+from rota.node.session import Identity, NodeSession, in_session
 from rota.sim.world import Machine, World
 from rota.store.port import Store
 
@@ -25,10 +25,10 @@ def candidate(
     world: World,
     machine: Machine,
     store: Store,
-    session: Session,
+    session: NodeSession,
     config: SupervisorConfig,
     more: Callable[[Term], Iterable[Coroutine[Any, Any, None]]] = lambda term: (),
-) -> Candidate:
+) -> LeaderCandidate:
     """A machine's candidate: as leader it supervises, keeps the roster, and does what `more` gives for its term."""
 
     async def lead(term: Term) -> None:
@@ -44,14 +44,16 @@ def candidate(
     return _candidate(world, machine, store, session, lead)
 
 
-def supervising(world: World, config: SupervisorConfig, aside: Aside = at_once) -> Callable[[Machine], Awaitable[None]]:
+def supervising(
+    world: World, config: SupervisorConfig, aside: Offload = at_once
+) -> Callable[[Machine], Awaitable[None]]:
     """The program of a machine that does nothing but lead, for scenarios whose nodes are mere records in the store.
 
     `aside` makes its large plans.
     """
 
     async def program(machine: Machine) -> None:
-        async def body(session: Session) -> None:
+        async def body(session: NodeSession) -> None:
             async def lead(term: Term) -> None:
                 placing = Placing(config)
                 await supervise(
@@ -68,10 +70,12 @@ def supervising(world: World, config: SupervisorConfig, aside: Aside = at_once) 
 
 
 def _candidate(
-    world: World, machine: Machine, store: Store, session: Session, lead: Callable[[Term], Awaitable[None]]
-) -> Candidate:
+    world: World, machine: Machine, store: Store, session: NodeSession, lead: Callable[[Term], Awaitable[None]]
+) -> LeaderCandidate:
     node, jitter = session.node, world.random.random
-    return Candidate(store, session.keeper, session.incarnation, node.id, node.session, machine.clock, lead, jitter)
+    return LeaderCandidate(
+        store, session.keeper, session.incarnation, node.id, node.session, machine.clock, lead, jitter
+    )
 
 
 def nobody(*_: object, **__: object) -> None:

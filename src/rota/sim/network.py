@@ -24,7 +24,7 @@ from rota.model.errors import Conflict, RotaError, Unavailable, Unknown
 from rota.model.ids import Instant, Key, LeaseId, Revision
 from rota.store import rules
 from rota.store.memory import Universe
-from rota.store.port import Commit, Entry, Expect, Lease, Listing, Write
+from rota.store.port import Commit, Entry, Expect, Lease, ScanResult, Write
 
 T = TypeVar("T")
 
@@ -96,7 +96,7 @@ class _Request:
         _settle(self.reply, None, self._unsure("store sim://: no answer in time"))
 
 
-class Network:
+class SimNetwork:
     """Carries messages between the nodes and the store."""
 
     def __init__(self, universe: Universe, random: Random) -> None:
@@ -162,7 +162,7 @@ class Network:
 class SimStore:
     """One node's client of the store."""
 
-    def __init__(self, network: Network, node: str, clock: Clock) -> None:
+    def __init__(self, network: SimNetwork, node: str, clock: Clock) -> None:
         self._network = network
         self._universe = network.universe
         self._node = node
@@ -175,7 +175,7 @@ class SimStore:
 
     async def scan(
         self, prefix: Key, *, after: Key | None = None, limit: int | None = None, at: Revision | None = None
-    ) -> Listing:
+    ) -> ScanResult:
         rules.check_scan(prefix, after, limit)
         return await self._ask(lambda: self._universe.scan(prefix, after, limit, at))
 

@@ -12,7 +12,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from rota.sim.world import Process, World
+from rota.sim.world import SimProcess, World
 from rota.sinks.port import Message
 
 POISON = 61
@@ -31,7 +31,7 @@ NOBODY = contextvars.Context()
 """Of what belongs to no process: network and brokers."""
 
 
-def in_process(process: Process, delay: float, callback: Callable[[], None]) -> None:
+def in_process(process: SimProcess, delay: float, callback: Callable[[], None]) -> None:
     """Have something happen in a process after a while, if it lives then."""
 
     def happen() -> None:
@@ -41,19 +41,19 @@ def in_process(process: Process, delay: float, callback: Callable[[], None]) -> 
     asyncio.get_running_loop().call_later(delay, happen, context=process.context)
 
 
-class Link:
+class SimConnection:
     """A connection between two processes: in order on each way, until it breaks."""
 
-    def __init__(self, world: World, one: Process, other: Process) -> None:
+    def __init__(self, world: World, one: SimProcess, other: SimProcess) -> None:
         self.ends = (one, other)
         self.is_open = True
-        self.lost: dict[Process, Callable[[], None]] = {}
+        self.lost: dict[SimProcess, Callable[[], None]] = {}
         """What each end does when it breaks."""
 
         self._world = world
         self._due = {one: 0.0, other: 0.0}
 
-    def send(self, to: Process, callback: Callable[..., None], *args: Any) -> None:
+    def send(self, to: SimProcess, callback: Callable[..., None], *args: Any) -> None:
         """Have `callback` called at the other end, after a while."""
         self._due[to] = max(self._due[to] + MOMENT, self._world.time + self._world.random.uniform(0.0005, 0.05))
         self._at(to, self._due[to], partial(self._arrive, callback, args))
@@ -69,7 +69,7 @@ class Link:
         if self.is_open:
             callback(*args)
 
-    def _at(self, to: Process, when: float, callback: Callable[[], None]) -> None:
+    def _at(self, to: SimProcess, when: float, callback: Callable[[], None]) -> None:
         in_process(to, when - self._world.time, callback)
 
 
@@ -77,7 +77,7 @@ Outcome = tuple[Message, bool]
 """A message, and whether it was rejected."""
 
 
-class Broker:
+class SimBroker:
     """What messages are published to. It forgets nothing, but may stand still, or die and come back."""
 
     def __init__(self, world: World, name: str) -> None:
@@ -123,7 +123,9 @@ class Broker:
 class SimSink:
     """A process's connection to a broker: it sends again what was not confirmed when it broke."""
 
-    def __init__(self, world: World, process: Process, broker: Broker, told: Callable[[list[Outcome]], None]) -> None:
+    def __init__(
+        self, world: World, process: SimProcess, broker: SimBroker, told: Callable[[list[Outcome]], None]
+    ) -> None:
         self.life = broker.life
         self._world, self._process, self._broker, self._told = world, process, broker, told
         self._unconfirmed: dict[bytes, Message] = {}
@@ -202,7 +204,7 @@ class Disk:
         self._unread = deque(sorted(self._records))
         return [(sequence, self._records[sequence]) for sequence in self._unread]
 
-    def append(self, process: Process, messages: list[Message], done: Callable[[int | None], None]) -> None:
+    def append(self, process: SimProcess, messages: list[Message], done: Callable[[int | None], None]) -> None:
         """Write, which takes a while; `done` hears the first one's number, or None if there is no room."""
         finish = partial(self._written, done) if self._has_room(messages) else partial(done, None)
         in_process(process, self._random.uniform(*self.delay), finish)

@@ -31,7 +31,7 @@ from typing import cast
 from rota.control.duties import Duties
 from rota.control.health import HealthKeeper
 from rota.control.hooks import Collector, Deliverer
-from rota.decide.peers import ENOUGH, Members, Verdict
+from rota.decide.peers import ENOUGH, Members, PeerVerdict
 from rota.model import codec, keys
 from rota.model.config import PeersConfig
 from rota.model.errors import Conflict, Unavailable, Unknown
@@ -42,8 +42,8 @@ from rota.model.link import Presence
 from rota.model.node import Node, Role
 from rota.model.peers import DutyHeld, NodeHealth, Standing, Strikes
 from rota.node.peers import Peers, check_peers
-from rota.node.session import Identity, Session, in_session
-from rota.rpc.port import Link
+from rota.node.session import Identity, NodeSession, in_session
+from rota.rpc.port import NodeLink
 from rota.sim.faults import rage
 from rota.sim.world import EPOCH, Machine, World
 from rota.store.port import Entry, Expect, Put, Write
@@ -77,16 +77,17 @@ BROKEN = ("moments", "claims", "transitions")
 class _PlainlyCounting(HealthKeeper):
     """Counts strikes whoever made them and whenever: what moments and majority protect from."""
 
-    def _judge(self, members: Members, strikes: Iterable[Strikes]) -> dict[NodeId, Verdict]:
+    def _judge(self, members: Members, strikes: Iterable[Strikes]) -> dict[NodeId, PeerVerdict]:
         count: Counter[NodeId] = Counter()
         for each in strikes:
             count[each.node] += len(each.at)
         return {
-            node: Verdict(Standing.OFFLINE if count[node] >= ENOUGH else Standing.ONLINE, "counted") for node in members
+            node: PeerVerdict(Standing.OFFLINE if count[node] >= ENOUGH else Standing.ONLINE, "counted")
+            for node in members
         }
 
 
-class _Blind(HealthKeeper):
+class _BlindKeeper(HealthKeeper):
     """Writes transitions whatever has become of the record."""
 
     def _expected(self, key: Key, entry: Entry | None) -> list[Expect]:
@@ -158,7 +159,7 @@ class PeersScenario:
     async def _program(self, machine: Machine) -> None:
         random = self._world.random
 
-        async def body(session: Session) -> None:
+        async def body(session: NodeSession) -> None:
             store, clock, node = machine.store, machine.clock, session.node
             joined = session.incarnation
             load = random.uniform(0, 60)
@@ -166,7 +167,7 @@ class PeersScenario:
             duties = (_Grabbing if self._broken == "claims" else Duties)(
                 store, node.id, node.session, joined, clock, lambda: load
             )
-            keeping = {"moments": _PlainlyCounting, "transitions": _Blind}.get(self._broken or "", HealthKeeper)
+            keeping = {"moments": _PlainlyCounting, "transitions": _BlindKeeper}.get(self._broken or "", HealthKeeper)
             health = keeping(store, node.id, joined, clock, EVERY)
             collector = Collector(store, node.id, joined, clock, EVERY)
             deliverer = Deliverer(store, node.id, joined, clock, lambda: load, self._send, Counter(), random.random)
@@ -197,8 +198,8 @@ class PeersScenario:
         await in_session(machine.store, identity, machine.clock, body, random.random)
 
     @asynccontextmanager
-    async def _way(self, source: str, target: Node) -> AsyncIterator[Link]:
-        yield cast(Link, _Way(self, source, target))
+    async def _way(self, source: str, target: Node) -> AsyncIterator[NodeLink]:
+        yield cast(NodeLink, _Way(self, source, target))
 
     async def travel(self, source: str, target: str) -> None:
         """A message between nodes arrives, or never does."""

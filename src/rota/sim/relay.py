@@ -14,12 +14,12 @@ from typing import Any
 
 from rota.model.ids import NodeId
 from rota.model.relay import RelayMap
-from rota.sim.outside import QUICK, SLOW, Broker, Disk
+from rota.sim.outside import QUICK, SLOW, Disk, SimBroker
 from rota.sim.relay_rules import RelayRules
 from rota.sim.relaying import (
     SINKS,
-    Fleet,
     Safeguards,
+    SimFleet,
     SimHost,
     SimRelay,
     SimResource,
@@ -46,7 +46,7 @@ class RelayScenario:
         count = nodes or world.random.randint(2, 4)
         self._nodes = [NodeId(f"n{number}") for number in range(count)]
         resources = [self._resource(number, count) for number in range(world.random.randint(4, 9))]
-        self._fleet = Fleet(world, self._nodes, resources, UNGUARDED[broken] if broken else Safeguards(), pace)
+        self._fleet = SimFleet(world, self._nodes, resources, UNGUARDED[broken] if broken else Safeguards(), pace)
         self._rules = RelayRules(world, self._fleet, self._nodes, pace)
         self._moves = False
         self._beside: list[asyncio.Task[None]] = []
@@ -284,7 +284,7 @@ class RelayScenario:
             resource = self._world.random.choice(chosen)
             self._fleet.pass_on(resource, self._world.random.choice(self._nodes))
 
-    def _any_broker(self) -> Broker:
+    def _any_broker(self) -> SimBroker:
         return self._fleet.brokers[self._world.random.choice(SINKS)]
 
     def _any_disk(self) -> Disk:

@@ -15,14 +15,14 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from rota.model.ids import NodeId
-from rota.sim.relaying import BATCH, LIMITS, OUTBOX, UNACKED, Fleet
+from rota.sim.relaying import BATCH, LIMITS, OUTBOX, UNACKED, SimFleet
 from rota.sim.world import World
 
 
 class RelayRules:
     """Looks at one run of the scenario, and reports to its world what is violated."""
 
-    def __init__(self, world: World, fleet: Fleet, nodes: Sequence[NodeId], pace: float) -> None:
+    def __init__(self, world: World, fleet: SimFleet, nodes: Sequence[NodeId], pace: float) -> None:
         self._world, self._fleet, self._nodes, self._pace = world, fleet, nodes, pace
 
     def check(self) -> None:

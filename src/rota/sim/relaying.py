@@ -12,19 +12,26 @@ from functools import partial
 
 from rota.model.ids import Instant, NodeId
 from rota.model.relay import RelayMap
-from rota.sim.outside import Broker, Disk, Link, Outcome, SimSink, in_process
-from rota.sim.world import Machine, Process, World
+from rota.sim.outside import Disk, Outcome, SimBroker, SimConnection, SimSink, in_process
+from rota.sim.world import Machine, SimProcess, World
 from rota.sinks.port import Message
-from rota.workloads.resources.dedup import Ids, Window
+from rota.workloads.resources.dedup import DedupWindow, Ids
 from rota.workloads.resources.outbox import Outbox, Outgoing
 from rota.workloads.resources.relay.core import Relay
-from rota.workloads.resources.relay.held import Budget, Emission, Held, Limits, Line, Refused
+from rota.workloads.resources.relay.held import (
+    Emission,
+    HeldMessage,
+    InboundLine,
+    MemoryBudget,
+    RefusedMessage,
+    RelayLimits,
+)
 from rota.workloads.resources.relay.moves import Shipment
 from rota.workloads.resources.relay.outlet import Outlet
-from rota.workloads.resources.relay.peers import Peer
+from rota.workloads.resources.relay.peers import PeerRelay
 
 SINKS = ("east", "west")
-LIMITS = Limits(messages=120, window=25)
+LIMITS = RelayLimits(messages=120, window=25)
 OUTBOX = 60
 """Messages that a host keeps at most; tasks wait beyond that."""
 
@@ -48,7 +55,7 @@ class Safeguards:
 
     relay: type[Relay] = Relay
     outlet: type[Outlet] = Outlet
-    window: type[Window[Held]] = Window
+    window: type[DedupWindow[HeldMessage]] = DedupWindow
 
     def publishing(self, core: Relay, outlet: Outlet, messages: Sequence[Message]) -> None:
         """Messages are about to be handed to the sink."""
@@ -75,7 +82,7 @@ class SimResource:
         self.emitters = dict.fromkeys(self.where, 1)
 
 
-class Fleet:
+class SimFleet:
     """All of it, and what is known of every message."""
 
     def __init__(
@@ -94,10 +101,10 @@ class Fleet:
         self.relays: dict[NodeId, Machine] = {}
         self.hosts: dict[NodeId, Machine] = {}
         self.disks: dict[NodeId, dict[str, Disk]] = {}
-        self.brokers = {name: Broker(world, name) for name in SINKS}
-        self.running: dict[Process, SimRelay] = {}
-        self.hosting: dict[Process, SimHost] = {}
-        self.links: list[Link] = []
+        self.brokers = {name: SimBroker(world, name) for name in SINKS}
+        self.running: dict[SimProcess, SimRelay] = {}
+        self.hosting: dict[SimProcess, SimHost] = {}
+        self.links: list[SimConnection] = []
         self.cuts: set[frozenset[NodeId]] = set()
         self.members: set[NodeId] = set()
         """Nodes whose lease has not ended."""
@@ -175,14 +182,14 @@ class Fleet:
 
     # Links
 
-    def link(self, one: Process, other: Process) -> Link:
+    def link(self, one: SimProcess, other: SimProcess) -> SimConnection:
         """A new connection."""
         self.links = [link for link in self.links if link.is_open]
-        link = Link(self.world, one, other)
+        link = SimConnection(self.world, one, other)
         self.links.append(link)
         return link
 
-    def break_links(self, process: Process) -> None:
+    def break_links(self, process: SimProcess) -> None:
         """A process died: its connections break, and a host's outbox is lost."""
         for link in self.links:
             if process in link.ends:
@@ -220,7 +227,7 @@ class Fleet:
 class SimHost:
     """A host worker: an outbox that is handed to the relay of its node."""
 
-    def __init__(self, fleet: Fleet, node: NodeId, machine: Machine) -> None:
+    def __init__(self, fleet: SimFleet, node: NodeId, machine: Machine) -> None:
         self.node = node
         self.held: dict[int, Emission] = {}
         """What has no ack, by its number in the outbox."""
@@ -228,8 +235,8 @@ class SimHost:
         self._outbox = Outbox(OUTBOX, OUTBOX_BYTES)
         self._fleet, self._machine = fleet, machine
         self._process = machine.process
-        self._link: Link | None = None
-        self._line: Line | None = None
+        self._link: SimConnection | None = None
+        self._line: InboundLine | None = None
         self._relay: SimRelay | None = None
         self._sent = self._acked = 0
         """The last batch that was handed over, and the last that is acked."""
@@ -258,7 +265,7 @@ class SimHost:
         self.held[self._outbox.put(emission, Instant(self._fleet.world.time))] = emission
         self._fleet.emitted[message.id] = f"{resource.name} {message.key}"
 
-    def acked(self, sequence: int, may_send: bool, refused: tuple[Refused, ...]) -> None:
+    def acked(self, sequence: int, may_send: bool, refused: tuple[RefusedMessage, ...]) -> None:
         """The relay is done with everything up to this batch, and reads this line, or does not."""
         self._may_send = may_send
         self._acked, before = sequence, self._outbox.acked_count
@@ -274,7 +281,7 @@ class SimHost:
         if relay is None or machine.process.is_dead:
             return
         link = self._link = self._fleet.link(self._process, machine.process)
-        line = self._line = Line(self._machine.name)
+        line = self._line = InboundLine(self._machine.name)
         self._relay = relay
         self._outbox.broke()
         self._sent, self._acked, self._may_send = 0, 0, True
@@ -307,14 +314,14 @@ class SimHost:
 class SimRelay:
     """A relay process around the core."""
 
-    def __init__(self, fleet: Fleet, node: NodeId, machine: Machine) -> None:
+    def __init__(self, fleet: SimFleet, node: NodeId, machine: Machine) -> None:
         self.node, self.machine = node, machine
         self.fleet, self.process = fleet, machine.process
         guards = fleet.safeguards
         self.core = guards.relay(node, self.now, LIMITS, guards.window(self.now))
-        self._lines: dict[Line, tuple[Link, Process, SimHost | None]] = {}
+        self._lines: dict[InboundLine, tuple[SimConnection, SimProcess, SimHost | None]] = {}
         self._sinks: dict[str, SimSink] = {}
-        self._ways: dict[NodeId, tuple[Link, SimRelay, Line]] = {}
+        self._ways: dict[NodeId, tuple[SimConnection, SimRelay, InboundLine]] = {}
         self._cut_short = 0
         self._pinged = 0.0
         self._members: set[NodeId] | None = None
@@ -330,7 +337,7 @@ class SimRelay:
         """Recover, follow the map, let time pass."""
         self.follow_assignments()
         for sink, disk in self.fleet.disks[self.node].items():
-            budget = Budget(LIMITS.messages, LIMITS.bytes)
+            budget = MemoryBudget(LIMITS.messages, LIMITS.bytes)
             outlet = self.fleet.safeguards.outlet(sink, budget, window=LIMITS.window, near=NEAR)
             self.core.home.outlets[sink] = outlet
             told = partial(self._told, outlet)
@@ -367,17 +374,19 @@ class SimRelay:
 
     # Lines
 
-    def joined(self, line: Line, link: Link, end: Process, host: "SimHost | None", age: float | None) -> None:
+    def joined(
+        self, line: InboundLine, link: SimConnection, end: SimProcess, host: "SimHost | None", age: float | None
+    ) -> None:
         """A host or another relay has a line to us."""
         self._lines[line] = (link, end, host)
         self.core.join(line, age, self.now)
 
-    def took(self, line: Line, sequence: int, emissions: Sequence[Emission], age: float | None) -> None:
+    def took(self, line: InboundLine, sequence: int, emissions: Sequence[Emission], age: float | None) -> None:
         """A batch came."""
         self.core.took(line, sequence, emissions, age, self.now)
         self.pump()
 
-    def line_lost(self, line: Line) -> None:
+    def line_lost(self, line: InboundLine) -> None:
         """A line broke."""
         known = self._lines.pop(line, None)
         if known is None:
@@ -400,7 +409,7 @@ class SimRelay:
             for peer in touched.peers:
                 self._pass_on(peer)
 
-    def _tell(self, line: Line) -> None:
+    def _tell(self, line: InboundLine) -> None:
         known = self._lines.get(line)
         if known is None:
             return
@@ -449,20 +458,20 @@ class SimRelay:
 
     # Other relays
 
-    def _pass_on(self, peer: Peer) -> None:
+    def _pass_on(self, peer: PeerRelay) -> None:
         if (way := self._ways.get(peer.node)) is None:
             return
         link, relay, line = way
         while (batch := self.core.hand_over(peer, BATCH, LIMITS.bytes, self.now)) is not None:
             link.send(relay.process, relay.took, line, batch.sequence, batch.emissions, batch.age)
 
-    def peer_acked(self, node: NodeId, link: Link, sequence: int, refused: tuple[Refused, ...]) -> None:
+    def peer_acked(self, node: NodeId, link: SimConnection, sequence: int, refused: tuple[RefusedMessage, ...]) -> None:
         """Another relay is done with what we passed on, up to this batch."""
         if node in self._ways and self._ways[node][0] is link:
             self.core.acked(self.core.peers[node], sequence, refused)
             self.pump()
 
-    def _way_lost(self, node: NodeId, link: Link) -> None:
+    def _way_lost(self, node: NodeId, link: SimConnection) -> None:
         if node in self._ways and self._ways[node][0] is link:
             del self._ways[node]
             self.core.peer_broke(self.core.peers[node])
@@ -499,14 +508,16 @@ class SimRelay:
             return
         peer, process = self.core.peer(node), relay.process
         link = self.fleet.link(self.process, process)
-        line = Line(self.node, is_peer=True)
+        line = InboundLine(self.node, is_peer=True)
         link.lost = {self.process: lambda: self._way_lost(node, link), process: lambda: relay.line_lost(line)}
         self._ways[node] = (link, relay, line)
         self.core.peer_broke(peer)
         self.core.moves.ship_again(node, self.now)
         link.send(process, relay.peer_joined, line, link, self, self.core.map.version, self.core.age(peer, self.now))
 
-    def peer_joined(self, line: Line, link: Link, sender: "SimRelay", version: int, age: float | None) -> None:
+    def peer_joined(
+        self, line: InboundLine, link: SimConnection, sender: "SimRelay", version: int, age: float | None
+    ) -> None:
         """Another relay wants to pass messages on; not by another map."""
         if self.core.accepts(version):
             self.joined(line, link, sender.process, None, age)
@@ -514,7 +525,7 @@ class SimRelay:
             line.is_open = False
             link.cut()
 
-    def shipped(self, giver: "SimRelay", shipment: Shipment, link: Link) -> None:
+    def shipped(self, giver: "SimRelay", shipment: Shipment, link: SimConnection) -> None:
         """Another relay tells what it knows."""
         if self.core.take_shipment(shipment, self.now):
             link.send(giver.process, giver.taken, shipment)

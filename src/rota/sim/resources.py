@@ -34,13 +34,13 @@ from rota.model.node import Node, NodeStatus, Role
 from rota.model.resource import Cordon, KindRecord, ResourceRecord, ResourceStatus
 from rota.node.assignments import follow_assignments
 from rota.node.pipes.brief import Order
-from rota.node.session import Identity, Session, in_session
+from rota.node.session import Identity, NodeSession, in_session
 from rota.node.status import publish_kinds, publish_status
 from rota.sim.faults import rage
 from rota.sim.leading import candidate
 from rota.sim.network import SimStore
-from rota.sim.world import EPOCH, Machine, Process, World, status_of
-from rota.store.keeper import Keeper
+from rota.sim.world import EPOCH, Machine, SimProcess, World, status_of
+from rota.store.keeper import LeaseKeeper
 from rota.store.port import Delete, Put, Write
 
 TTL = timedelta(seconds=10)
@@ -172,7 +172,7 @@ class Resources:
     ) -> None:
         """`names`: resources of a kind at most; `pace`: by how much longer it takes from one thing to the next."""
         self._world, self._broken, self._names, self._slots, self._pace = world, broken, names, slots, pace
-        self._work: dict[Process, SimWork] = {}
+        self._work: dict[SimProcess, SimWork] = {}
         self._sessions: dict[NodeId, SessionId] = {}
         self._returns: dict[NodeId, Returns] = {}
         """How often each node came back: at least as often as a leader saw it."""
@@ -223,7 +223,7 @@ class Resources:
     async def _program(self, machine: Machine) -> None:
         jitter, work = self._world.random.random, self.work(machine)
 
-        async def body(session: Session) -> None:
+        async def body(session: NodeSession) -> None:
             node, keeper, store = session.node, session.keeper, machine.store
 
             try:
@@ -407,7 +407,7 @@ class Resources:
 class InSession:
     """The work within one session, as a node composes it."""
 
-    def __init__(self, work: SimWork, keeper: Keeper) -> None:
+    def __init__(self, work: SimWork, keeper: LeaseKeeper) -> None:
         self._work, self._keeper = work, keeper
         self.runs, self.returned = work.runs, work.returned
         self.running = work.tasks_running

@@ -1,6 +1,6 @@
 """Running scenarios by seed, one or thousands, over all cores.
 
-The result of a seed is a `Verdict`; the same seed gives the same verdict and the same story, on any machine.
+The result of a seed is a `SeedVerdict`; the same seed gives the same verdict and the same story, on any machine.
 """
 
 import gc
@@ -24,7 +24,7 @@ from rota.sim.peers import PeersScenario
 from rota.sim.placement import PlacementScenario
 from rota.sim.relay import RelayScenario
 from rota.sim.resources import Resources
-from rota.sim.services import Services
+from rota.sim.services import ServicesScenario
 from rota.sim.streams import Streams
 from rota.sim.world import World
 
@@ -32,7 +32,7 @@ LITTER = 8
 """Seeds that share a process, which grows by some ten MB with each of them."""
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class SeedVerdict(msgspec.Struct, frozen=True):
     """What one seed showed."""
 
     seed: int
@@ -62,12 +62,12 @@ SCENARIOS: Mapping[str, Callable[[World, str | None], Scenario]] = {
     "jobs": Jobs,
     "relay": RelayScenario,
     "resources": Resources,
-    "services": Services,
+    "services": ServicesScenario,
     "streams": Streams,
 }
 
 
-def run_seed(seed: int, scenario: str = "election", broken: str | None = None) -> Verdict:
+def run_seed(seed: int, scenario: str = "election", broken: str | None = None) -> SeedVerdict:
     """One seed of a scenario."""
     gc.disable()  # a seed is short, and what is collected in the middle of it would cost a fifth of its time
     try:
@@ -78,7 +78,7 @@ def run_seed(seed: int, scenario: str = "election", broken: str | None = None) -
 
 def run_seeds(
     seeds: Sequence[int], scenario: str = "election", broken: str | None = None, *, processes: int | None = None
-) -> Iterator[Verdict]:
+) -> Iterator[SeedVerdict]:
     """Many seeds, in order, in so many processes at a time; as many as there are cores, if nobody says."""
     # Spawned, not forked: whoever calls us may have threads.
     count = processes or os.cpu_count() or 1
@@ -89,7 +89,7 @@ def run_seeds(
             yield from verdicts
 
 
-def _in_a_child(seeds: Sequence[int], scenario: str, broken: str | None) -> list[Verdict]:
+def _in_a_child(seeds: Sequence[int], scenario: str, broken: str | None) -> list[SeedVerdict]:
     """Some seeds, in a process that ends with them: freeing what worlds were made of is a seventh of their time."""
     return in_a_child(lambda: [virtual.run_and_leave(_told(scenario, seed, broken, is_left=True)) for seed in seeds])
 
@@ -104,11 +104,11 @@ def begin_in_pool() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-async def _told(name: str, seed: int, broken: str | None, *, is_left: bool) -> Verdict:
+async def _told(name: str, seed: int, broken: str | None, *, is_left: bool) -> SeedVerdict:
     world = World(seed)
     scenario = SCENARIOS[name](world, broken)
     await scenario.run()
-    verdict = Verdict(
+    verdict = SeedVerdict(
         seed=seed,
         violations=tuple(world.violations),
         counts=scenario.counts(),

@@ -104,7 +104,7 @@ def measure(nodes: int, tasks: int, deaths: Iterable[int] = (1, 100)) -> Scale:
     """
 
     async def trial() -> Scale:
-        return await Trial(nodes, tasks).run(list(deaths))
+        return await ScaleTrial(nodes, tasks).run(list(deaths))
 
     with asyncio.Runner(loop_factory=ChargedLoop) as runner:
         return runner.run(trial())
@@ -138,17 +138,17 @@ class ChargedLoop(virtual.VirtualLoop):
 
     def call_soon(  # type: ignore[override]  # as `VirtualLoop` says
         self, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
-    ) -> virtual.Handle:
+    ) -> virtual.VirtualHandle:
         return super().call_soon(self._charged, callback, *args, context=context)
 
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
-    ) -> virtual.Handle:
+    ) -> virtual.VirtualHandle:
         return super().call_later(delay, self._charged, callback, *args, context=context)
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
-    ) -> virtual.Handle:
+    ) -> virtual.VirtualHandle:
         return super().call_at(when, self._charged, callback, *args, context=context)
 
     def _charged(self, callback: Callable[..., Any], *args: Any) -> None:
@@ -182,7 +182,7 @@ class _Store(SimStore):
             _charged_loop().spare(spent)
 
 
-class Trial:
+class ScaleTrial:
     """One fleet."""
 
     def __init__(self, nodes: int, tasks: int) -> None:

@@ -17,18 +17,18 @@ from typing import Literal, Protocol
 import msgspec
 
 from rota.decide import crew
-from rota.decide.crew import Drain, Kill, Member, Phase, Start
+from rota.decide.crew import CrewMember, DrainWorker, KillWorker, StartWorker, WorkerPhase
 from rota.kit.instant import Instant
 from rota.kit.record import replace
-from rota.kit.virtual import Handle, virtual_loop
+from rota.kit.virtual import VirtualHandle, virtual_loop
 from rota.model.config import RuntimeConfig
 from rota.node.posts import Post
 from rota.node.service_posts import ROUTER_GROUP, group_pool, service_posts
 from rota.node.services import BATCH, GRACE
 from rota.node.tables import table
 from rota.sim.outside import in_process
-from rota.sim.world import Process
-from rota.workloads.services.dispatch import Caller, Dispatch, Seat
+from rota.sim.world import SimProcess
+from rota.workloads.services.dispatch import Caller, Dispatch, WorkerSeat
 from rota.workloads.services.parcels import (
     ADDRESS,
     ANSWERED,
@@ -36,7 +36,7 @@ from rota.workloads.services.parcels import (
     GIVEN,
     READY,
     RETURNED,
-    Inbox,
+    ParcelDecoder,
     returned,
 )
 from rota.workloads.services.routing import ROUTER
@@ -54,7 +54,7 @@ Act = Callable[[], None]
 Outcome = Literal["answer", "silent", "early", "twice", "crash", "hang"]
 
 
-class Observer(Protocol):
+class ServiceObserver(Protocol):
     """Who is told what happens, and says what handlers do."""
 
     def ran(self, worker: "SimWorker", frame: bytes) -> None:
@@ -86,13 +86,13 @@ class Fate(msgspec.Struct, frozen=True):
     after: float
 
 
-class Line:
+class SimPipe:
     """One direction of a socket: what is sent arrives in order, each after a while.
 
     Between processes of one node it is theirs; what comes from outside says in which process it arrives.
     """
 
-    def __init__(self, random: Random, to: Process | None = None) -> None:
+    def __init__(self, random: Random, to: SimProcess | None = None) -> None:
         self._random, self._to = random, to
         self._loop = virtual_loop()
         self._last = 0.0
@@ -113,40 +113,40 @@ class SimClient(Caller):
     __slots__ = ("down", "heard", "is_gone", "up")
 
     def __init__(
-        self, random: Random, heard: Callable[["SimClient", bytes], None], server: Process | None = None
+        self, random: Random, heard: Callable[["SimClient", bytes], None], server: SimProcess | None = None
     ) -> None:
         super().__init__(ADDRESS.pack(4, 1, b""))
-        self.up, self.down, self.heard = Line(random, server), Line(random), heard
+        self.up, self.down, self.heard = SimPipe(random, server), SimPipe(random), heard
         self.is_gone = False
         """Has it hung up? The proxy hears that later."""
 
 
-class SimSeat(Seat):
+class SimSeat(WorkerSeat):
     """A worker's seat in a proxy."""
 
     __slots__ = ("inbox", "is_seated", "process")
 
     def __init__(self, process: "SimWorker", group: int, capacity: int, grace: float) -> None:
         super().__init__(process.id, group, process.generation, capacity, grace)
-        self.process, self.inbox, self.is_seated = process, Inbox(RETURNED), False
+        self.process, self.inbox, self.is_seated = process, ParcelDecoder(RETURNED), False
 
 
 class SimWorker:
     """A worker process: it takes requests from its line, and says when they are done."""
 
-    def __init__(self, node: "SimNode", number: int, start: Start, post: Post, proxy: "SimProxy") -> None:
+    def __init__(self, node: "SimNode", number: int, start: StartWorker, post: Post, proxy: "SimProxy") -> None:
         self.id, self.generation, self.slot, self.pool = number, start.generation, start.slot, start.pool
         self.group = post.group
         self.proxy = proxy
         self.is_dead = False
         self._node, self._random = node, node.random
-        self.member = Member(
-            number, start.pool, start.slot, start.generation, Phase.STARTING, node.now, drain=post.drain
+        self.member = CrewMember(
+            number, start.pool, start.slot, start.generation, WorkerPhase.STARTING, node.now, drain=post.drain
         )
         """As the plan sees it."""
 
-        self._up, self.down, self._to_agent = Line(node.random), Line(node.random), Line(node.random)
-        self._inbox = Inbox(GIVEN)
+        self._up, self.down, self._to_agent = SimPipe(node.random), SimPipe(node.random), SimPipe(node.random)
+        self._inbox = ParcelDecoder(GIVEN)
         self._held: dict[int, bytes] = {}
         summary = node.summaries[self.generation]
         is_router = post.group == ROUTER_GROUP
@@ -155,11 +155,11 @@ class SimWorker:
         self.seat = SimSeat(self, ROUTER if is_router else int(post.group), self.capacity, grace)
 
     @property
-    def phase(self) -> Phase:
+    def phase(self) -> WorkerPhase:
         """Where it stands."""
         return self.member.phase
 
-    def enter(self, phase: Phase) -> None:
+    def enter(self, phase: WorkerPhase) -> None:
         """Come into a phase, as the agent sees it."""
         self.member = replace(self.member, phase=phase, since=self._node.now)
 
@@ -247,10 +247,10 @@ class SimProxy:
 
     def __init__(self, node: "SimNode", dispatch: Dispatch) -> None:
         self.dispatch = dispatch
-        self.from_agent, self._to_agent = Line(node.random), Line(node.random)
+        self.from_agent, self._to_agent = SimPipe(node.random), SimPipe(node.random)
         self._node = node
         self._loop = virtual_loop()
-        self._timer: Handle | None = None
+        self._timer: VirtualHandle | None = None
 
     @property
     def now(self) -> float:
@@ -349,7 +349,7 @@ class SimNode:
     """The agent: it mans the groups of the wanted generation, and tells the proxies whose workers get the requests."""
 
     def __init__(
-        self, random: Random, observer: Observer, summary: ServiceSpec, make: Callable[[Table], Dispatch]
+        self, random: Random, observer: ServiceObserver, summary: ServiceSpec, make: Callable[[Table], Dispatch]
     ) -> None:
         self.random, self.observer = random, observer
         self.summaries = {1: summary}
@@ -363,7 +363,7 @@ class SimNode:
 
         self._last = 0
         self._is_woken = False
-        self._timer: Handle | None = None
+        self._timer: VirtualHandle | None = None
         self.wake()
 
     @property
@@ -402,8 +402,8 @@ class SimNode:
 
     def registered(self, worker: SimWorker) -> None:
         """A worker can work."""
-        if worker.phase == Phase.STARTING and worker.id in self.workers:
-            worker.enter(Phase.READY)
+        if worker.phase == WorkerPhase.STARTING and worker.id in self.workers:
+            worker.enter(WorkerPhase.READY)
             self.wake()
 
     def ended(self, worker: SimWorker) -> None:
@@ -418,7 +418,7 @@ class SimNode:
             if holds_others:
                 worker.wear_out("a request took longer than it may")
             else:
-                worker.enter(Phase.DRAINING)
+                worker.enter(WorkerPhase.DRAINING)
                 worker.die()
             self.wake()
 
@@ -436,18 +436,18 @@ class SimNode:
         plan = crew.plan(self._crew(), self.now)
         for action in plan.actions:
             match action:
-                case Start():
+                case StartWorker():
                     self._start(action)
-                case Drain(member=number):
+                case DrainWorker(member=number):
                     self._drain(self.workers[number])
-                case Kill(member=number):
+                case KillWorker(member=number):
                     self.workers[number].die()
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None if plan.look_again is None else self._loop.call_at(plan.look_again, self.wake)
 
-    def _crew(self) -> crew.Crew:
-        return crew.Crew(
+    def _crew(self) -> crew.CrewState:
+        return crew.CrewState(
             pools={name: post.pool for name, post in self.posts.items()},
             target=self.target,
             members=tuple(worker.member for worker in self.workers.values()),
@@ -458,7 +458,7 @@ class SimNode:
         summary, wanted = self.summaries[self.target], self.posts
         ready: defaultdict[str, Counter[int]] = defaultdict(Counter)
         for worker in self.workers.values():
-            if worker.phase is Phase.READY:
+            if worker.phase is WorkerPhase.READY:
                 ready[worker.pool][worker.generation] += 1
         generations = {}
         for number in (*summary.groups, ROUTER):
@@ -471,7 +471,7 @@ class SimNode:
             for proxy in self.proxies:
                 proxy.from_agent.send(partial(proxy.serve, found))
 
-    def _start(self, action: Start) -> None:
+    def _start(self, action: StartWorker) -> None:
         self._last += 1
         proxy = self.proxies[action.slot % len(self.proxies)]
         worker = SimWorker(self, self._last, action, self.posts[action.pool], proxy)
@@ -480,8 +480,8 @@ class SimNode:
 
     def _drain(self, worker: SimWorker) -> None:
         was = worker.phase
-        worker.enter(Phase.DRAINING)
-        if was == Phase.STARTING:
+        worker.enter(WorkerPhase.DRAINING)
+        if was == WorkerPhase.STARTING:
             worker.die()
         else:
             worker.proxy.from_agent.send(partial(worker.proxy.dismiss, worker.seat))

@@ -29,11 +29,11 @@ from typing import Any
 
 from rota.sim.outside import in_process
 from rota.sim.service_node import DRAIN, SERVICE, Act, Fate, Outcome, SimClient, SimNode, SimProxy, SimWorker
-from rota.sim.world import Process, World
+from rota.sim.world import SimProcess, World
 from rota.workloads.services.codes import Ret
-from rota.workloads.services.dispatch import Dispatch, Group, Seat, Ticket
+from rota.workloads.services.dispatch import Dispatch, PendingRequest, WorkerGroup, WorkerSeat
 from rota.workloads.services.frames import BOX, wire
-from rota.workloads.services.parcels import FINISH, GIVEN, Inbox
+from rota.workloads.services.parcels import FINISH, GIVEN, ParcelDecoder
 from rota.workloads.services.routing import ByField, ByRange, ByWorker, Rule
 from rota.workloads.services.spec import HandlerSpec, ServiceSpec
 
@@ -61,7 +61,7 @@ WIRE = wire(BOX)
 class Losing(Dispatch):
     """Says nothing to those whose worker was lost."""
 
-    def _fail(self, ticket: Ticket, ret: Ret) -> None:
+    def _fail(self, ticket: PendingRequest, ret: Ret) -> None:
         if ret != Ret.WORKER_LOST:
             super()._fail(ticket, ret)
 
@@ -69,7 +69,7 @@ class Losing(Dispatch):
 class Repeating(Dispatch):
     """Passes every answer on, also the second."""
 
-    def _answer(self, ticket: Ticket, answer: bytes) -> None:
+    def _answer(self, ticket: PendingRequest, answer: bytes) -> None:
         ticket.is_answered = False
         super()._answer(ticket, answer)
 
@@ -77,7 +77,7 @@ class Repeating(Dispatch):
 class Retrying(Dispatch):
     """Runs a request again, whatever its cmd and the generation."""
 
-    def _may_run_again(self, ticket: Ticket, seat: Seat, group: Group) -> bool:
+    def _may_run_again(self, ticket: PendingRequest, seat: WorkerSeat, group: WorkerGroup) -> bool:
         return not ticket.is_answered and ticket.caller.is_open and group.is_known
 
 
@@ -101,7 +101,7 @@ BROKEN: Mapping[str, type[Dispatch]] = {
 
 
 @dataclass
-class Asked:
+class SimRequest:
     """A request, as the scenario knows it."""
 
     client: SimClient
@@ -116,20 +116,20 @@ class Asked:
     """Worker and generation of each run."""
 
 
-class Services:
+class ServicesScenario:
     """One run of the scenario."""
 
     def __init__(self, world: World, broken: str | None, *, pace: float = 1.0) -> None:
         """`pace`: by how much longer than here it takes from one thing to the next."""
         self._world, self._random, self._pace = world, world.random, pace
-        self._asked: dict[int, Asked] = {}
+        self._asked: dict[int, SimRequest] = {}
         self._connected: set[SimClient] = set()
         self._clients: set[asyncio.Task[None]] = set()
         self._proxies = self._random.randint(1, 2)
         self._reloads = 0
         self._is_raging, self._is_calm = True, False
         self._make = BROKEN[broken] if broken else Dispatch
-        self._process: Process | None = None
+        self._process: SimProcess | None = None
 
     def counts(self) -> Mapping[str, int]:
         """What was tried."""
@@ -146,7 +146,7 @@ class Services:
             task.cancel()
         await self.recover()
 
-    def serve(self, process: Process | None = None) -> None:
+    def serve(self, process: SimProcess | None = None) -> None:
         """A node begins to serve, in a process if there is one; whoever had a connection before has lost it."""
         for client in self._connected:
             client.is_gone = True
@@ -259,7 +259,7 @@ class Services:
 
     def _ask(self, client: SimClient, proxy: SimProxy) -> None:
         cmd, sn = self._random.choice(CMDS), len(self._asked)
-        asked = self._asked[sn] = Asked(client, cmd, self._is_calm)
+        asked = self._asked[sn] = SimRequest(client, cmd, self._is_calm)
         frame = WIRE.frame(cmd=cmd, sn=sn)
 
         def arrive() -> None:
@@ -338,7 +338,7 @@ class Services:
                 yield f"worker {seat.worker} has {len(seat.held)} requests, and can take {seat.capacity}"
         for seat in dispatch.touched_seats:
             group = dispatch.groups.get(seat.group)
-            gets = [number != 0 for number, _, _ in Inbox(GIVEN).feed(b"".join(seat.outbox))]
+            gets = [number != 0 for number, _, _ in ParcelDecoder(GIVEN).feed(b"".join(seat.outbox))]
             if any(gets) and group is not None and seat.generation != group.active:
                 yield f"worker {seat.worker} of generation {seat.generation} got a request in {group.active}"
             if any(gets) and group is not None and seat.is_leaving and group.is_known:
@@ -360,7 +360,7 @@ class Services:
             if group.free and group.pending:
                 yield f"group {group.number} lets {group.pending} wait beside an idle worker"
 
-    def _broken_by_tickets(self, dispatch: Dispatch, tickets: Collection[Ticket], now: float) -> Iterator[str]:
+    def _broken_by_tickets(self, dispatch: Dispatch, tickets: Collection[PendingRequest], now: float) -> Iterator[str]:
         here = 0
         for ticket in tickets:
             if not ticket.is_answered:
@@ -429,13 +429,13 @@ def _rule(random: Random, groups: list[int]) -> Rule | None:
     return None
 
 
-def _had_its_time(ticket: Ticket, now: float) -> bool:
+def _had_its_time(ticket: PendingRequest, now: float) -> bool:
     return ticket.deadline is not None and ticket.given + ticket.deadline - ticket.arrived <= now
 
 
-def _tickets(dispatch: Dispatch) -> list[Ticket]:
+def _tickets(dispatch: Dispatch) -> list[PendingRequest]:
     """All that is in one place or another."""
-    found: list[Ticket] = []
+    found: list[PendingRequest] = []
     for group in dispatch.groups.values():
         if group.pending:
             found += group.again

@@ -15,9 +15,9 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from rota.committers.catalogue import Catalogue
+from rota.committers.catalogue import PublishedCatalogue
 from rota.committers.memory import MemoryCommitter
-from rota.committers.verdict import Moves, Turn, Verdict
+from rota.committers.verdict import Moves, PublishVerdict, Turn
 from rota.model import keys
 from rota.model.errors import RotaError, Unknown
 from rota.model.ids import Key, LeaseId, NodeId, Revision
@@ -32,8 +32,8 @@ from rota.sources.port import Batch as Read
 from rota.store.lent import OWN, Lender, LentStore
 from rota.store.port import Expect, Write
 from rota.workloads.context import Batch
-from rota.workloads.streams.progress import GROUP_GONE, Progress
-from rota.workloads.streams.run import Assigned, Limits, StreamTask
+from rota.workloads.streams.progress import GROUP_GONE, TaskProgress
+from rota.workloads.streams.run import Assigned, SequenceLimits, StreamTask
 from rota.workloads.streams.spec import StreamSpec
 from rota.workloads.streams.transform import Transform
 
@@ -211,9 +211,9 @@ class SimStreams:
         clock, spec = self._machine.clock, self._spec
         committer = MemoryCommitter(spec.sink.removeprefix("memory://"), spec.name, store, clock)
         if self._broken == "offsets":
-            committer._catalogue = _Blind(store, spec.name)
+            committer._catalogue = _BlindCatalogue(store, spec.name)
         tell = self._tell_every
-        limits = Limits(time=spec.checkpoint_every, batch=spec.batch, tell=tell, repeat=4 * tell)
+        limits = SequenceLimits(time=spec.checkpoint_every, batch=spec.batch, tell=tell, repeat=4 * tell)
         kind = {"end": _Greedy, "resume": _Skipping}.get(self._broken or "", StreamTask)
         while True:
             with suppress(RotaError):  # the source is away
@@ -231,18 +231,18 @@ def rows_of(batch: Batch) -> Iterable[dict[str, Any]]:
 # Without a safeguard
 
 
-class _Blind(Catalogue):
+class _BlindCatalogue(PublishedCatalogue):
     """Publishes without looking at whose turn it is."""
 
-    async def publish(self, manifest: Manifest, seen: Moves | None = None) -> Verdict:
+    async def publish(self, manifest: Manifest, seen: Moves | None = None) -> PublishVerdict:
         await self._store.commit(*self._writes(manifest))
-        return Verdict(Turn.PUBLISHED)
+        return PublishVerdict(Turn.PUBLISHED)
 
 
 class _Greedy(StreamTask):
     """Takes whole batches, also past where its sequence ends."""
 
-    async def _take(self, progress: Progress, batch: Read) -> None:
+    async def _take(self, progress: TaskProgress, batch: Read) -> None:
         if progress.ends is not None:
             batch = msgspec.structs.replace(batch, next=min(batch.next, progress.ends[batch.partition]))
         await super()._take(progress, batch)
@@ -251,7 +251,7 @@ class _Greedy(StreamTask):
 class _Skipping(StreamTask):
     """Goes on one record behind the last published one."""
 
-    async def _begin(self) -> Progress:
+    async def _begin(self) -> TaskProgress:
         progress = await super()._begin()
         if progress.group.sequences:
             progress.offsets = {partition: at + 1 for partition, at in progress.offsets.items()}

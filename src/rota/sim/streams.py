@@ -38,13 +38,13 @@ from rota.model.node import Role
 from rota.model.resource import KindRecord
 from rota.model.stream import Group, MoveRecord, Phase, StreamStatus, kind_of
 from rota.node.assignments import follow_assignments
-from rota.node.session import Identity, Session, in_session
+from rota.node.session import Identity, NodeSession, in_session
 from rota.node.status import publish_kinds, publish_status, publish_streams
 from rota.sim.faults import rage
 from rota.sim.leading import candidate, nobody
 from rota.sim.network import SimStore
 from rota.sim.stream_node import PerilousStore, Perils, SimStreams
-from rota.sim.world import Machine, Process, World
+from rota.sim.world import Machine, SimProcess, World
 from rota.sources.memory import topic
 from rota.sources.port import NewRecord
 from rota.store.port import Delete, Entry, Expect, Put, Write
@@ -89,7 +89,7 @@ class Streams:
         self._name = f"sim-{world.seed}"
         self._topic = topic(self._name)
         self.perils = Perils(world)
-        self._work: dict[Process, SimStreams] = {}
+        self._work: dict[SimProcess, SimStreams] = {}
         self._at: dict[int, int] = {}
         self._groups: dict[str, Group] = {}
         self._publishes = self._killed = 0
@@ -166,7 +166,7 @@ class Streams:
         lease: list[LeaseId] = []
         work = self.work(machine, store, lambda: lease[-1] if lease else None)
 
-        async def body(session: Session) -> None:
+        async def body(session: NodeSession) -> None:
             node, keeper = session.node, session.keeper
 
             def streams(term: Term) -> list[Coroutine[Any, Any, None]]:

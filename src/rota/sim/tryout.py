@@ -25,14 +25,14 @@ from rota.model.node import NodeStatus, Role
 from rota.model.resource import Affinity, KindRecord, ResourceRecord, ResourceStatus
 from rota.model.stream import kind_of
 from rota.node.assignments import follow_assignments
-from rota.node.session import Identity, Session, in_session
+from rota.node.session import Identity, NodeSession, in_session
 from rota.node.status import publish_kinds, publish_status
 from rota.sim.jobs import Jobs
 from rota.sim.leading import candidate
 from rota.sim.network import SimStore
 from rota.sim.resources import InSession, SimWork
 from rota.sim.sketch import NodeGroup, Sketch
-from rota.sim.world import EPOCH, Machine, Process, World, status_of
+from rota.sim.world import EPOCH, Machine, SimProcess, World, status_of
 from rota.store.port import Put, Write
 
 SETTLES = 30.0
@@ -44,7 +44,7 @@ LOOK = 1.0
 _LONG = timedelta(hours=1)
 
 
-class Sample(msgspec.Struct, frozen=True):
+class TryoutSample(msgspec.Struct, frozen=True):
     """How a moment was."""
 
     at: float
@@ -63,11 +63,11 @@ class Sample(msgspec.Struct, frozen=True):
         return self.running / self.wanted if self.wanted else 1.0
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class TryoutOutcome(msgspec.Struct, frozen=True):
     """What one seed showed."""
 
     seed: int
-    samples: tuple[Sample, ...]
+    samples: tuple[TryoutSample, ...]
     moves: int
     """Tasks that came to another node than they had."""
 
@@ -90,13 +90,13 @@ class Outcome(msgspec.Struct, frozen=True):
     """The longest that a run waited for a node after it was due."""
 
 
-def tryout(sketch: Sketch, seed: int, kill: Sequence[str] = (), add: int = 0) -> Outcome:
+def tryout(sketch: Sketch, seed: int, kill: Sequence[str] = (), add: int = 0) -> TryoutOutcome:
     """Run a sketch once, with these nodes killed and so many like the first group added."""
     unknown = set(kill) - set(sketch.node_names())
     if unknown:
         raise NotFound(f'there is no node "{min(unknown)}" to kill; there are {", ".join(sketch.node_names())}')
 
-    async def run() -> Outcome:
+    async def run() -> TryoutOutcome:
         return await Tryout(sketch, World(seed)).run(kill, add)
 
     return virtual.run(run())
@@ -115,12 +115,12 @@ class Tryout:
         replicas = {kind.name: kind.replicas for kind in self._kinds}
         self._wanted = sum(replicas[record.kind] for record in self._records)
         self._groups = {name: group for group in sketch.nodes for name in group.names()}
-        self._work: dict[Process, SimWork] = {}
+        self._work: dict[SimProcess, SimWork] = {}
         self._where: dict[str, str] = {}
-        self._samples: list[Sample] = []
+        self._samples: list[TryoutSample] = []
         self._moves = 0
 
-    async def run(self, kill: Sequence[str], add: int) -> Outcome:
+    async def run(self, kill: Sequence[str], add: int) -> TryoutOutcome:
         """The whole of it."""
         world, ends = self._world, self._sketch.length.total_seconds()
         world.network.committed = self._see
@@ -167,11 +167,11 @@ class Tryout:
             self._samples.append(self._now())
             await asyncio.sleep(LOOK)
 
-    def _now(self) -> Sample:
+    def _now(self) -> TryoutSample:
         alive = self._alive()
         used = self._used()
         running = {task for machine in alive for task in self._work[machine.process].running}
-        return Sample(
+        return TryoutSample(
             at=round(self._world.time, 1),
             wanted=self._wanted,
             running=len(running),
@@ -188,13 +188,13 @@ class Tryout:
                 self._moves += self._where.get(task, node) != node
                 self._where[task] = node
 
-    def _outcome(self, began: float | None) -> Outcome:
+    def _outcome(self, began: float | None) -> TryoutOutcome:
         up = min(SETTLES, self._sketch.length.total_seconds() / 3)
         best = max((sample.running for sample in self._samples[-5:]), default=0)
         used = self._used()
         over = self._jobs.over()
         waits = [(run.dispatched - run.due).total_seconds() for run in over if run.dispatched]
-        return Outcome(
+        return TryoutOutcome(
             seed=self._world.seed,
             samples=tuple(self._samples),
             moves=self._moves,
@@ -243,7 +243,7 @@ class Tryout:
         work = self._work[machine.process] = SimWork(self._world, machine, is_trusting=False, pace=1.0)
         take_part_in_jobs = self._jobs.on(machine, group.executors)
 
-        async def body(session: Session) -> None:
+        async def body(session: NodeSession) -> None:
             node, store = session.node, machine.store
 
             try:

@@ -13,11 +13,11 @@ from rota.model.ids import Instant
 from rota.model.relay import RelayMap
 from rota.sim.relaying import Safeguards
 from rota.sinks.port import Message
-from rota.workloads.resources.dedup import Excerpt, Tally, Window
+from rota.workloads.resources.dedup import DedupWindow, Excerpt, Tally
 from rota.workloads.resources.relay.core import Relay
-from rota.workloads.resources.relay.held import Batch, Emission, Held, Line
+from rota.workloads.resources.relay.held import Emission, HeldMessage, InboundBatch, InboundLine
 from rota.workloads.resources.relay.outlet import Outlet
-from rota.workloads.resources.relay.peers import Peer
+from rota.workloads.resources.relay.peers import PeerRelay
 
 
 class _Confirm(Safeguards):
@@ -40,7 +40,7 @@ class _Fate(Safeguards):
     """Acks a duplicate although nobody knows what becomes of the first copy."""
 
     class relay(Relay):  # noqa: N801
-        def _route(self, emission: Emission, batch: Batch, since: Instant, now: Instant) -> None:
+        def _route(self, emission: Emission, batch: InboundBatch, since: Instant, now: Instant) -> None:
             if emission.message.id in self.window.reserved:
                 self._touches.done(batch)
             else:
@@ -50,7 +50,7 @@ class _Fate(Safeguards):
 class _Shipping(Safeguards):
     """Ships nothing when resources move."""
 
-    class window(Window[Held]):  # noqa: N801
+    class window(DedupWindow[HeldMessage]):  # noqa: N801
         def export(self, moves: Callable[[Tally], bool], now: Instant) -> list[Excerpt]:
             return []
 
@@ -59,7 +59,7 @@ class _Holding(Safeguards):
     """Does not wait for what is shipped."""
 
     class relay(Relay):  # noqa: N801
-        def map_changed(self, relay_map: RelayMap, now: Instant) -> list[Line]:
+        def map_changed(self, relay_map: RelayMap, now: Instant) -> list[InboundLine]:
             over = super().map_changed(relay_map, now)
             self._stop_waiting(list(self.moves.waited_for), now)
             return over
@@ -68,7 +68,7 @@ class _Holding(Safeguards):
 class _Horizon(Safeguards):
     """Forgets after the span, whoever may still hold a copy."""
 
-    class window(Window[Held]):  # noqa: N801
+    class window(DedupWindow[HeldMessage]):  # noqa: N801
         def advance(self, now: Instant, oldest: Instant | None = None) -> None:
             super().advance(now)
 
@@ -88,7 +88,7 @@ class _Epoch(Safeguards):
     """Listens to exclusive tasks of any epoch."""
 
     class relay(Relay):  # noqa: N801
-        def _route(self, emission: Emission, batch: Batch, since: Instant, now: Instant) -> None:
+        def _route(self, emission: Emission, batch: InboundBatch, since: Instant, now: Instant) -> None:
             super()._route(msgspec.structs.replace(emission, is_exclusive=False), batch, since, now)
 
 
@@ -96,7 +96,7 @@ class _Requeue(Safeguards):
     """Forgets what was under way to a relay when the way there breaks."""
 
     class relay(Relay):  # noqa: N801
-        def peer_broke(self, peer: Peer) -> None:
+        def peer_broke(self, peer: PeerRelay) -> None:
             peer.acked(sys.maxsize)
             super().peer_broke(peer)
 
@@ -106,7 +106,7 @@ class _Batches(Safeguards):
 
     class relay(Relay):  # noqa: N801
         def took(
-            self, line: Line, sequence: int, emissions: Sequence[Emission], age: float | None, now: Instant
+            self, line: InboundLine, sequence: int, emissions: Sequence[Emission], age: float | None, now: Instant
         ) -> None:
             had = vars(self).setdefault("had", Counter())
             is_known = sequence <= had[line.sender]

@@ -3,8 +3,8 @@
 Everything random comes from one seeded source, so a seed is a story: the same each time it is told. `World.tell`
 writes the story down; `digest` names it in a few characters.
 
-A process is everything that was started under its `Group` (`kit.virtual`): freezing it is SIGSTOP, crashing it is
-kill −9, and neither lets it clean up.
+A process is everything that was started under its `CallbackGroup` (`kit.virtual`): freezing it is SIGSTOP, crashing it
+is kill −9, and neither lets it clean up.
 """
 
 import asyncio
@@ -15,10 +15,10 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 
 from rota.kit.instant import Instant
-from rota.kit.virtual import Group, virtual_loop
+from rota.kit.virtual import CallbackGroup, virtual_loop
 from rota.model.node import NodeStatus
 from rota.model.resource import KindRecord
-from rota.sim.network import Network, SimStore
+from rota.sim.network import SimNetwork, SimStore
 from rota.store.memory import Universe
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -44,12 +44,12 @@ class SimClock:
         self._skew += by
 
 
-class Process:
+class SimProcess:
     """One life of a machine's program."""
 
     def __init__(self, machine: "Machine", program: Callable[["Machine"], Awaitable[None]]) -> None:
         self.name = machine.name
-        self.group = Group(machine.name)
+        self.group = CallbackGroup(machine.name)
         self.is_dead = False
         with self.group.enter():
             self.task = asyncio.ensure_future(program(machine))
@@ -70,14 +70,14 @@ class Machine:
         self.store = SimStore(world.network, name, self.clock)
         self._world = world
         self._program = program
-        self.lives = [Process(self, program)]
+        self.lives = [SimProcess(self, program)]
 
     @property
-    def process(self) -> Process:
+    def process(self) -> SimProcess:
         """The present life."""
         return self.lives[-1]
 
-    def ended(self, process: Process) -> None:
+    def ended(self, process: SimProcess) -> None:
         """A process came to its end by itself: no fault of ours may cause that."""
         if not self._world.is_over:
             error = None if process.task.cancelled() else process.task.exception()
@@ -99,7 +99,7 @@ class Machine:
     def restart(self) -> None:
         """A new process; the old one must be dead."""
         self._world.tell(f"{self.name} restarts")
-        self.lives.append(Process(self, self._program))
+        self.lives.append(SimProcess(self, self._program))
 
     def freeze(self) -> None:
         """SIGSTOP."""
@@ -127,7 +127,7 @@ class World:
         self._loop = virtual_loop()
         self.store_clock = SimClock(self.random)
         self.universe = Universe(self.store_clock)
-        self.network = Network(self.universe, self.random)
+        self.network = SimNetwork(self.universe, self.random)
 
     @property
     def time(self) -> float:

@@ -34,11 +34,11 @@ from rota.kit import librdkafka
 from rota.model.errors import Denied, Invalid, RotaError, Unavailable
 from rota.sinks import kafka_errors
 from rota.sinks.intake import Intake
-from rota.sinks.patience import Patience
+from rota.sinks.patience import RetryBackoff
 from rota.sinks.port import Message, Outcomes
 from rota.sinks.template import Template, compile_template
 from rota.sinks.url import Options, Password, SinkUrl
-from rota.sinks.window import Window
+from rota.sinks.window import ShardWindow
 
 LARGEST = 1_000_000
 OVERHEAD = 64 * 1024
@@ -128,7 +128,7 @@ async def open(url: SinkUrl, outcomes: Outcomes) -> "KafkaSink":
     return sink
 
 
-class Delivery(NamedTuple):
+class DeliveryReport(NamedTuple):
     """What became of a message that the client was handed."""
 
     number: int
@@ -140,13 +140,13 @@ CAREFUL = {"batch.num.messages": 1, "linger.ms": 0}
 """Settings of a producer by which each message is in a batch of its own."""
 
 
-class Client:
+class KafkaProducer:
     """One life of a producer, and the thread that hears of its deliveries."""
 
     def __init__(self, settings: KafkaSettings, sink: "KafkaSink", *, is_careful: bool = False) -> None:
         self._loop = asyncio.get_running_loop()
         self._sink = sink
-        self._reports: deque[Delivery] = deque()
+        self._reports: deque[DeliveryReport] = deque()
         self._is_told = self._is_over = False
         try:
             more = CAREFUL if is_careful else {}
@@ -184,7 +184,7 @@ class Client:
     # In the thread
 
     def _delivered(self, number: int, message: Message, error: KafkaError | None, _: object) -> None:
-        self._reports.append(Delivery(number, message, error))
+        self._reports.append(DeliveryReport(number, message, error))
         if not self._is_told:
             self._is_told = True
             self._call(self._take_reports)
@@ -229,7 +229,7 @@ class KafkaSink:
     def __init__(self, settings: KafkaSettings, outcomes: Outcomes) -> None:
         self._settings = settings
         self._intake = Intake(settings.shown, settings.window, outcomes)
-        self._window = Window()
+        self._window = ShardWindow()
         self._next = 1
         """The number of the next message that is handed to the client."""
         self._sending: deque[Message] = deque()
@@ -238,10 +238,10 @@ class KafkaSink:
         """Up to this number each message is in a batch of its own; 0: batches are as usual."""
         self._reached: set[str] = set()
         """Topics that messages have named and that have taken one from this producer."""
-        self._patience = Patience()
+        self._patience = RetryBackoff()
         self._mending: asyncio.Task[None] | None = None
         self._probing: asyncio.Task[None] | None = None
-        self._client: Client | None = None
+        self._client: KafkaProducer | None = None
         self._last: RotaError | None = None
         """What the client last complained of."""
         self._quiet = 0
@@ -254,7 +254,7 @@ class KafkaSink:
 
     async def start(self) -> None:
         """Reach a broker."""
-        self._client = Client(self._settings, self)
+        self._client = KafkaProducer(self._settings, self)
         try:
             await asyncio.to_thread(self._client.reach, self._settings.timeout)
         except KafkaException as error:
@@ -290,7 +290,7 @@ class KafkaSink:
 
     # What the client tells
 
-    def delivered(self, deliveries: list[Delivery]) -> None:
+    def delivered(self, deliveries: list[DeliveryReport]) -> None:
         """What became of messages."""
         confirmed: list[Message] = []
         failures: list[KafkaError] = []
@@ -416,7 +416,7 @@ class KafkaSink:
         while True:
             await asyncio.sleep(self._patience.next())
             try:
-                self._client = Client(self._settings, self, is_careful=is_careful)
+                self._client = KafkaProducer(self._settings, self, is_careful=is_careful)
                 break
             except RotaError as error:
                 self._intake.troubled(error)

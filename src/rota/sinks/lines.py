@@ -15,14 +15,14 @@ import msgspec
 
 from rota.model.errors import RotaError, Unavailable
 from rota.sinks.intake import Intake
-from rota.sinks.patience import Patience
+from rota.sinks.patience import RetryBackoff
 from rota.sinks.port import Message
 
 MOST = 1024
 """How many messages are written in one go."""
 
 
-class Line(msgspec.Struct, omit_defaults=True):
+class MessageLine(msgspec.Struct, omit_defaults=True):
     """One message as it is written."""
 
     id: str
@@ -42,7 +42,7 @@ _encoder = msgspec.json.Encoder()
 
 def encode(message: Message) -> bytes:
     """The message as a line; ValueError if it cannot be written."""
-    line = Line(
+    line = MessageLine(
         id=message.id.hex(),
         kind=message.kind,
         resource=message.resource,
@@ -59,7 +59,7 @@ def encode(message: Message) -> bytes:
     return _encoder.encode(line) + b"\n"
 
 
-class Writer(Protocol):
+class LineWriter(Protocol):
     """Where lines go; called in a thread, one call after the other."""
 
     def write(self, lines: Sequence[bytes]) -> None:
@@ -72,7 +72,7 @@ class Writer(Protocol):
 class LinesSink:
     """Lines to a writer; one shard."""
 
-    def __init__(self, intake: Intake, writer: Writer, shown: str) -> None:
+    def __init__(self, intake: Intake, writer: LineWriter, shown: str) -> None:
         self._intake, self._writer, self._shown = intake, writer, shown
         self._waiting: deque[tuple[Message, bytes]] = deque()
         self._writing = 0
@@ -103,7 +103,7 @@ class LinesSink:
         await asyncio.to_thread(self._writer.close)
 
     async def _run(self) -> None:
-        patience = Patience()
+        patience = RetryBackoff()
         while True:
             await self._has_more.wait()
             self._has_more.clear()

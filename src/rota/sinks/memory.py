@@ -12,12 +12,12 @@ from rota.model.errors import Unavailable
 from rota.sinks.intake import Intake
 from rota.sinks.port import Message, Outcomes
 from rota.sinks.url import Options, SinkUrl
-from rota.sinks.window import Window
+from rota.sinks.window import ShardWindow
 
 ALL = 1 << 62
 
 
-class Broker:
+class MemoryBroker:
     """What stands behind a name."""
 
     def __init__(self) -> None:
@@ -41,12 +41,12 @@ class Broker:
             sink.works()
 
 
-_BROKERS: dict[str, Broker] = {}
+_BROKERS: dict[str, MemoryBroker] = {}
 
 
-def broker(name: str) -> Broker:
+def broker(name: str) -> MemoryBroker:
     """The broker of that name, made when it is first asked for."""
-    return _BROKERS.setdefault(name, Broker())
+    return _BROKERS.setdefault(name, MemoryBroker())
 
 
 async def open(url: SinkUrl, outcomes: Outcomes) -> "MemorySink":
@@ -60,9 +60,9 @@ async def open(url: SinkUrl, outcomes: Outcomes) -> "MemorySink":
 class MemorySink:
     """One client of a broker."""
 
-    def __init__(self, broker: Broker, intake: Intake) -> None:
+    def __init__(self, broker: MemoryBroker, intake: Intake) -> None:
         self._broker, self._intake = broker, intake
-        self._window = Window()
+        self._window = ShardWindow()
         self._next: asyncio.Handle | None = None
         broker.sinks.add(self)
         if not broker.is_up:

@@ -10,7 +10,7 @@ FIRST = timedelta(milliseconds=100)
 MOST = timedelta(seconds=2)
 
 
-class Patience:
+class RetryBackoff:
     """The waits of one thing that is tried again and again."""
 
     def __init__(self) -> None:

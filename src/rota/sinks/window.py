@@ -20,7 +20,7 @@ from itertools import chain, islice
 from rota.sinks.port import Message
 
 
-class Window:
+class ShardWindow:
     """The messages of one shard that have not left it."""
 
     def __init__(self) -> None:

@@ -43,7 +43,7 @@ from rota.sources import topics
 from rota.sources.gaps import between, outside
 from rota.sources.port import Batch, Bounds, Record, Vanished
 from rota.sources.threaded import ThreadedReader
-from rota.sources.topics import Place
+from rota.sources.topics import SourcePartition
 from rota.sources.url import Options, Password, SourceUrl
 
 AHEAD = 32 * 2**20
@@ -191,10 +191,10 @@ class KafkaSource:
         self._settings = settings
         self._timeout = settings.timeout.total_seconds()
         self._refusal: KafkaError | None = None
-        self._places: dict[int, Place] = {}
+        self._places: dict[int, SourcePartition] = {}
         """The partitions by number, as they were last seen."""
 
-        self._seen: dict[int, Place] = {}
+        self._seen: dict[int, SourcePartition] = {}
         """Every partition that was ever seen."""
 
         self._admin: AdminClient = _made(AdminClient, settings, {**settings.client(), "error_cb": self._complained})
@@ -265,13 +265,13 @@ class KafkaSource:
         self._seen.update(self._places)
         return tuple(sorted(self._places))
 
-    def _of(self, topic: str) -> dict[int, Place]:
+    def _of(self, topic: str) -> dict[int, SourcePartition]:
         known = self._admin.list_topics(topic, timeout=self._timeout).topics[topic]
         if known.error is not None:
             raise KafkaException(known.error)
-        return {number: Place(topic, number) for number in known.partitions}
+        return {number: SourcePartition(topic, number) for number in known.partitions}
 
-    def _matching(self, pattern: str) -> dict[int, Place]:
+    def _matching(self, pattern: str) -> dict[int, SourcePartition]:
         known = self._admin.list_topics(timeout=self._timeout).topics
         names = topics.matching(pattern, known)
         if not names:
@@ -289,7 +289,7 @@ class KafkaSource:
         told = self._ids([self._settings.topic])[self._settings.topic]
         return None if told == NO_ID else told
 
-    def _place(self, number: int) -> Place:
+    def _place(self, number: int) -> SourcePartition:
         """The partition of a number; one that is not known may have come since, and is looked for."""
         if number not in self._places:
             try:
@@ -310,7 +310,9 @@ class KafkaSource:
             if wanted
             else {}
         )
-        return {places[Place(at.topic, at.partition)]: int(answer.result().offset) for at, answer in asked.items()}
+        return {
+            places[SourcePartition(at.topic, at.partition)]: int(answer.result().offset) for at, answer in asked.items()
+        }
 
     def _bounds(self, partition: int) -> Bounds:
         start = self._offsets([partition], EARLIEST)[partition]
@@ -320,10 +322,12 @@ class KafkaSource:
 class KafkaCursor:
     """A consumer, used by one thread."""
 
-    def __init__(self, settings: KafkaSettings, place: Callable[[int], Place], bounds: Callable[[int], Bounds]) -> None:
+    def __init__(
+        self, settings: KafkaSettings, place: Callable[[int], SourcePartition], bounds: Callable[[int], Bounds]
+    ) -> None:
         self._settings, self._asked, self._bounds = settings, place, bounds
         self._positions: dict[int, int] = {}
-        self._places: dict[int, Place] = {}
+        self._places: dict[int, SourcePartition] = {}
         self._numbers: dict[Any, int] = {}
         """The number of each partition that is read, by what `_key` says of a record of it."""
 

@@ -21,7 +21,7 @@ class Base64(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     base64: str
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
+class RecordLine(msgspec.Struct, frozen=True, kw_only=True):
     """A record as it is shown."""
 
     partition: int
@@ -33,7 +33,9 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A record as somebody writes it. What `Line` has beside that is where it was, which is not where it will be."""
+    """A record as somebody writes it. What `RecordLine` has beside that is where it was, which is not where it will
+    be.
+    """
 
     value: Any
     key: str | Base64 | None = None
@@ -49,7 +51,7 @@ _decode = msgspec.json.Decoder(Given).decode
 
 def encode(partition: int, record: Record) -> bytes:
     """A record as a line."""
-    line = Line(
+    line = RecordLine(
         partition=partition,
         offset=record.offset,
         time=None if record.time_ms < 0 else moment(record.time_ms),

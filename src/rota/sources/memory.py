@@ -24,7 +24,7 @@ _identities = count(1)
 
 
 @dataclass
-class Partition:
+class MemoryPartition:
     """Records by offset; those between `start` and `end` that are not in the list never were there."""
 
     records: list[Record] = field(default_factory=list)
@@ -49,12 +49,12 @@ class Topic:
     def make_anew(self, partitions: int) -> None:
         """Forget everything, and begin with so many empty partitions."""
         self.identity = f"{self.name}-{next(_identities)}"
-        self.partitions = [Partition() for _ in range(partitions)]
+        self.partitions = [MemoryPartition() for _ in range(partitions)]
         self._tell()
 
     def grow(self, partitions: int) -> None:
         """Have so many partitions from now on."""
-        self.partitions += [Partition() for _ in range(partitions - len(self.partitions))]
+        self.partitions += [MemoryPartition() for _ in range(partitions - len(self.partitions))]
 
     def append(self, partition: int, records: Sequence[NewRecord], now_ms: int = 0) -> int:
         """Append records; returns the offset of the first."""
@@ -140,7 +140,7 @@ class MemorySource:
     async def close(self) -> None:
         """There is nothing to let go of."""
 
-    def partition(self, number: int) -> Partition:
+    def partition(self, number: int) -> MemoryPartition:
         """A partition, or NotFound."""
         if not 0 <= number < len(self._topic.partitions):
             have = len(self._topic.partitions)
@@ -204,5 +204,5 @@ class MemoryReader:
         return batches
 
 
-def _bounds(of: Partition) -> Bounds:
+def _bounds(of: MemoryPartition) -> Bounds:
     return Bounds(of.start, of.end)

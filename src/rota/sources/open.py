@@ -14,7 +14,7 @@ from rota.sources import url as urls
 from rota.sources.port import Source
 
 if TYPE_CHECKING:
-    from rota.sources.log.layout import Place
+    from rota.sources.log.layout import LogFolder
     from rota.sources.log.log import Log
 
 ADAPTERS = {
@@ -49,12 +49,12 @@ def open_log(text: str) -> "Log":
     return log.Log(settings.read(_log_url(text)))
 
 
-def log_place(text: str) -> "Place":
+def log_place(text: str) -> "LogFolder":
     """The place of an embedded log, to make one there or to give it more partitions."""
     from rota.sources.log import layout, settings  # noqa: PLC0415
 
     read = settings.read(_log_url(text))
-    return layout.Place(read.folder, read.shown)
+    return layout.LogFolder(read.folder, read.shown)
 
 
 def _log_url(text: str) -> urls.SourceUrl:

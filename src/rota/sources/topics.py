@@ -23,7 +23,7 @@ MOST = 100_000
 """Partitions that a topic may have, to be read by a pattern."""
 
 
-class Place(NamedTuple):
+class SourcePartition(NamedTuple):
     """A partition of a topic."""
 
     topic: str
@@ -49,13 +49,13 @@ def matching(pattern: str, names: Iterable[str]) -> list[str]:
     return sorted(name for name in names if not name.startswith(INTERNAL) and is_meant(name))
 
 
-def numbered(topics: Mapping[str, tuple[str, Iterable[int]]]) -> dict[int, Place]:
+def numbered(topics: Mapping[str, tuple[str, Iterable[int]]]) -> dict[int, SourcePartition]:
     """Number → partition, of topics that were found by a pattern: name → id and partitions."""
-    found: dict[int, Place] = {}
+    found: dict[int, SourcePartition] = {}
     for topic, (id, partitions) in topics.items():
         base = crc32(f"{topic}\n{id}".encode()) * MOST
         for partition in partitions:
-            other = found.setdefault(base + partition, Place(topic, partition))
+            other = found.setdefault(base + partition, SourcePartition(topic, partition))
             if other.topic != topic or partition >= MOST:
                 raise Invalid(
                     f"topics {other.topic} and {topic} cannot be read by one pattern; read one of them by name"

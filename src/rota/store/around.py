@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Iterable
 from datetime import datetime, timedelta
 
 from rota.model.ids import Instant, Key, LeaseId, Revision
-from rota.store.port import Commit, Entry, Expect, Lease, Listing, Store, Write
+from rota.store.port import Commit, Entry, Expect, Lease, ScanResult, Store, Write
 
 
 class StoreAround:
@@ -21,7 +21,7 @@ class StoreAround:
 
     async def scan(
         self, prefix: Key, *, after: Key | None = None, limit: int | None = None, at: Revision | None = None
-    ) -> Listing:
+    ) -> ScanResult:
         return await self._store.scan(prefix, after=after, limit=limit, at=at)
 
     async def commit(self, *writes: Write, expect: Iterable[Expect] = ()) -> Revision:

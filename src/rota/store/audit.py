@@ -100,7 +100,7 @@ class AuditedStore(StoreAround):
         return make(self._clock.wall(), by=self._by, origin=self._origin, what=self._what, changes=changes)
 
 
-class Note(Protocol):
+class AuditRecorder(Protocol):
     """Takes down what was refused, or done without a commit."""
 
     def __call__(self, *, by: str, origin: str, what: str, refused: str = "") -> None:

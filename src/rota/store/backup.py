@@ -63,7 +63,7 @@ async def _incarnation_at(store: Store, revision: Revision) -> Incarnation | Non
     return next((incarnation.whole(entry) for entry in listing.entries if entry.key == keys.INCARNATION), None)
 
 
-class Loaded(msgspec.Struct, frozen=True):
+class LoadResult(msgspec.Struct, frozen=True):
     """What a load did."""
 
     entries: int
@@ -73,7 +73,7 @@ class Loaded(msgspec.Struct, frozen=True):
     incarnation: str
 
 
-async def load(store: Store, source: Dump, clock: Clock, *, force: bool = False, note: Put | None = None) -> Loaded:
+async def load(store: Store, source: Dump, clock: Clock, *, force: bool = False, note: Put | None = None) -> LoadResult:
     """Make the store what was dumped, in a new incarnation; `note` says in its audit trail who did.
 
     Conflict if nodes are on it; Invalid if it has keys, unless they may go (`force`) or are those of half a load.
@@ -99,7 +99,7 @@ async def load(store: Store, source: Dump, clock: Clock, *, force: bool = False,
         if not error.keys:
             raise
         raise Conflict(f"{error}; another process writes to this store: stop it, and load again", error.keys) from error
-    return Loaded(restored, removed, new.id)
+    return LoadResult(restored, removed, new.id)
 
 
 async def _refuse_nodes(store: Store) -> None:

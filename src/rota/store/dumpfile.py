@@ -46,7 +46,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
 
 
-class Line(msgspec.Struct, frozen=True):
+class DumpLine(msgspec.Struct, frozen=True):
     """One key, and its value: as JSON if that gives the same bytes back, else in base64."""
 
     key: Key
@@ -61,12 +61,12 @@ class Footer(msgspec.Struct, frozen=True):
     sha256: str
 
 
-def line_of(key: Key, value: bytes) -> Line:
+def line_of(key: Key, value: bytes) -> DumpLine:
     """The line of an entry."""
-    return Line(key, value=msgspec.Raw(value)) if _is_plain(value) else Line(key, base64=value)
+    return DumpLine(key, value=msgspec.Raw(value)) if _is_plain(value) else DumpLine(key, base64=value)
 
 
-def put_of(line: Line) -> Put:
+def put_of(line: DumpLine) -> Put:
     """The write that restores a line; Invalid if no store would take it."""
     if isinstance(line.value, msgspec.Raw):
         put = Put(line.key, bytes(line.value))
@@ -106,7 +106,7 @@ class Seal:
         return Footer(self._lines - 1, self._digest.hexdigest())
 
 
-def encoded(line: Header | Line | Footer) -> bytes:
+def encoded(line: Header | DumpLine | Footer) -> bytes:
     """A line as it stands in the file."""
     return msgspec.json.encode(line) + b"\n"
 
@@ -155,7 +155,7 @@ class Dump:
         next(lines)
         for line in lines:
             if not _is_footer(line):
-                put = put_of(_decoded(line, Line))
+                put = put_of(_decoded(line, DumpLine))
                 if is_restored(put.key):
                     yield put
 
@@ -204,7 +204,7 @@ def _footer(line: bytes, seal: Seal, rest: Iterator[bytes]) -> Footer:
 
 
 def _next_key(line: bytes, last: Key) -> Key:
-    key = put_of(_decoded(line, Line)).key
+    key = put_of(_decoded(line, DumpLine)).key
     if key <= last:
         raise Invalid(f"key {key!r} comes after {last!r}, which is not the order of keys")
     return key

@@ -179,7 +179,7 @@ def event_put(kind: str, subject: str, fields: Mapping[str, Value], *, node: Nod
     return Put(keys.event(told.id), codec.encode(told))
 
 
-class Reading(msgspec.Struct, frozen=True):
+class EventSlice(msgspec.Struct, frozen=True):
     """Events, the oldest first, and the revision they were read at: `follow` goes on from there."""
 
     events: tuple[Event, ...]
@@ -197,7 +197,7 @@ async def read(
     node: str | None = None,
     limit: int | None = None,
     before: str | None = None,
-) -> Reading:
+) -> EventSlice:
     """The events of a time; with a limit the newest of them. `before` is the id of an event: only those before it.
 
     A store reads forwards only. To find the newest few among many, this looks at the last minutes first, and then at
@@ -210,7 +210,7 @@ async def read(
         except Compacted:  # somebody compacts without mercy
             continue
         has_more = bool(limit) and len(found) == limit
-        return Reading(tuple(found), revision, found[0].id if has_more else None)
+        return EventSlice(tuple(found), revision, found[0].id if has_more else None)
 
 
 async def follow(

@@ -23,7 +23,7 @@ RETRY = timedelta(milliseconds=100), timedelta(seconds=2)
 """Shortest and longest wait after a failed try."""
 
 
-class News(msgspec.Struct, frozen=True):
+class PrefixChanges(msgspec.Struct, frozen=True):
     """What is new below a prefix."""
 
     changes: tuple[Change, ...]
@@ -44,7 +44,7 @@ async def follow(store: Store, key: Key, jitter: Callable[[], float] = random) -
 
 async def follow_all(
     store: Store, prefix: Key, jitter: Callable[[], float] = random, *, limit: int | None = None
-) -> AsyncGenerator[News, None]:
+) -> AsyncGenerator[PrefixChanges, None]:
     """Everything below a prefix, or the first few, and then each commit that touches it."""
     waits = delays(*RETRY, jitter)
     while True:
@@ -58,10 +58,10 @@ async def follow_all(
         await asyncio.sleep(next(waits).total_seconds())
 
 
-async def _until_it_breaks(store: Store, prefix: Key, limit: int | None) -> AsyncGenerator[News, None]:
+async def _until_it_breaks(store: Store, prefix: Key, limit: int | None) -> AsyncGenerator[PrefixChanges, None]:
     # The scan tells the revision it read at; a bare `get` would leave a gap before the watch.
     listing = await store.scan(prefix, limit=limit)
-    yield News(tuple(Change(entry.key, entry) for entry in listing.entries), listing.revision, is_whole=True)
+    yield PrefixChanges(tuple(Change(entry.key, entry) for entry in listing.entries), listing.revision, is_whole=True)
     async with aclosing(store.watch(prefix, listing.revision)) as commits:
         async for commit in commits:
-            yield News(commit.changes, commit.revision, is_whole=False)
+            yield PrefixChanges(commit.changes, commit.revision, is_whole=False)

@@ -41,14 +41,14 @@ LONGEST_STILL = 2.0
 """Ttls for which a lease is renewed although the holder's event loop shows no sign of life, or its store is silent."""
 
 
-class Aside(Protocol):
+class RenewalRunner(Protocol):
     """A place beside the event loop with a store of its own."""
 
     async def run(self, work: Callable[[Store], Coroutine[None, None, None]]) -> None:
         """Do `work` there, to its end; cancelled there if it is cancelled here."""
 
 
-class Keeper:
+class LeaseKeeper:
     """Holds one lease."""
 
     def __init__(
@@ -57,7 +57,7 @@ class Keeper:
         lease: Lease,
         clock: Clock,
         jitter: Callable[[], float] = random,
-        aside: Aside | None = None,
+        aside: RenewalRunner | None = None,
     ) -> None:
         self._store = store
         self._aside = aside

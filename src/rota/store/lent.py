@@ -19,7 +19,7 @@ from rota.kit.decoding import UNREADABLE
 from rota.model.errors import Compacted, Conflict, Denied, Invalid, RotaError, Unavailable, Unknown
 from rota.model.ids import Instant, Key, LeaseId, Revision
 from rota.store import rules
-from rota.store.port import Absent, At, Commit, Delete, Entry, Expect, Lease, Listing, Put, Store, Write
+from rota.store.port import Absent, At, Commit, Delete, Entry, Expect, Lease, Put, ScanResult, Store, Write
 
 OWN = LeaseId("own")
 """The lease of whoever lends the store."""
@@ -72,7 +72,7 @@ class _Leave(_Ask, frozen=True):
 class _Answer(msgspec.Struct, frozen=True):
     number: int
     entry: Entry | None = None
-    listing: Listing | None = None
+    listing: ScanResult | None = None
     revision: Revision | None = None
     commit: Commit | None = None
     time: datetime | None = None
@@ -225,7 +225,7 @@ class LentStore:
 
     async def scan(
         self, prefix: Key, *, after: Key | None = None, limit: int | None = None, at: Revision | None = None
-    ) -> Listing:
+    ) -> ScanResult:
         listing = (await self._ask(_Scan(self._next(), prefix, after, limit, at))).listing
         assert listing is not None
         return listing

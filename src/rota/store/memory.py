@@ -22,7 +22,7 @@ from rota.kit.clock import Clock
 from rota.model.errors import Compacted, Conflict, Invalid, LeaseLost, Unavailable
 from rota.model.ids import Instant, Key, LeaseId, Revision
 from rota.store import rules
-from rota.store.port import At, Change, Commit, Delete, Entry, Expect, Lease, Listing, Put, Store, Write
+from rota.store.port import At, Change, Commit, Delete, Entry, Expect, Lease, Put, ScanResult, Store, Write
 from rota.store.url import Options, StoreUrl
 
 _universes: WeakValueDictionary[str, "Universe"] = WeakValueDictionary()
@@ -86,7 +86,7 @@ class Universe:
         """The entry now."""
         return self._entries.get(key)
 
-    def scan(self, prefix: Key, after: Key | None, limit: int | None, at: Revision | None) -> Listing:
+    def scan(self, prefix: Key, after: Key | None, limit: int | None, at: Revision | None) -> ScanResult:
         """One page of the entries, as they were at a revision."""
         revision = self.revision if at is None else at
         if revision > self.revision:
@@ -101,8 +101,8 @@ class Universe:
             if key != after:
                 found.append(entries[key])
             if limit is not None and len(found) > limit:
-                return Listing(tuple(found[:limit]), revision, more=True)
-        return Listing(tuple(found), revision)
+                return ScanResult(tuple(found[:limit]), revision, more=True)
+        return ScanResult(tuple(found), revision)
 
     def commit(self, writes: Iterable[Write], expect: Iterable[Expect]) -> Revision:
         """All of the writes, or Conflict and nothing."""
@@ -263,7 +263,7 @@ class MemoryStore:
 
     async def scan(
         self, prefix: Key, *, after: Key | None = None, limit: int | None = None, at: Revision | None = None
-    ) -> Listing:
+    ) -> ScanResult:
         rules.check_scan(prefix, after, limit)
         return self._open.scan(prefix, after, limit, at)
 

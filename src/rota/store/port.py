@@ -58,7 +58,7 @@ class Entry(msgspec.Struct, frozen=True):
     lease: LeaseId | None = None
 
 
-class Listing(msgspec.Struct, frozen=True):
+class ScanResult(msgspec.Struct, frozen=True):
     """Entries in key order as they were at `revision`; `more` says that the limit cut them short."""
 
     entries: tuple[Entry, ...]
@@ -115,7 +115,7 @@ class Store(Protocol):
 
     async def scan(
         self, prefix: Key, *, after: Key | None = None, limit: int | None = None, at: Revision | None = None
-    ) -> Listing:
+    ) -> ScanResult:
         """Entries whose key starts with `prefix`, from behind `after`; `at` an earlier revision if given."""
 
     async def commit(self, *writes: Write, expect: Iterable[Expect] = ()) -> Revision:

@@ -22,7 +22,7 @@ from rota.model import keys
 from rota.model.errors import Conflict, Denied, LeaseLost, RotaError, Unavailable, Unknown
 from rota.model.ids import Instant, Key, LeaseId, Revision
 from rota.store import backup, history, incarnation
-from rota.store.port import Absent, At, Commit, Expect, Lease, Listing, Put, Store, Write
+from rota.store.port import Absent, At, Commit, Expect, Lease, Put, ScanResult, Store, Write
 
 ROUNDS = 10
 """How often a thing is done whose time is measured."""
@@ -169,7 +169,7 @@ async def _scan(scratch: Scratch) -> Said:
     return f"{len(pages)} pages of one revision fit together", {"pages": len(pages)}
 
 
-def _check_pages(pages: Sequence[Listing], wanted: list[Key], revision: Revision) -> None:
+def _check_pages(pages: Sequence[ScanResult], wanted: list[Key], revision: Revision) -> None:
     entries = [entry for page in pages for entry in page.entries]
     if [entry.key for entry in entries] != wanted:
         raise Failed(f"pages show {', '.join(entry.key for entry in entries)}; wanted are {', '.join(wanted)}")

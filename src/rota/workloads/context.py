@@ -139,7 +139,7 @@ class TaskDoor(Protocol):
         """Keep the state for the task's next life."""
 
 
-class _Held(Generic[S]):
+class _TaskBase(Generic[S]):
     """What both kinds of task have."""
 
     def __init__(
@@ -189,7 +189,7 @@ class _Held(Generic[S]):
         return f"<{type(self).__name__} {self.id} epoch {self.epoch}>"
 
 
-class Task(_Held[S]):
+class Task(_TaskBase[S]):
     """One replica of a resource, as an async function sees it. Stopping it is cancelling the function."""
 
     async def emit(
@@ -210,7 +210,7 @@ class Task(_Held[S]):
         await self._save(state)
 
 
-class SyncTask(_Held[S]):
+class SyncTask(_TaskBase[S]):
     """One replica of a resource, as a function that is not async sees it: look at `stopping` now and then."""
 
     def __init__(

@@ -8,15 +8,15 @@ from contextlib import AsyncExitStack, aclosing
 import pytest
 
 from rota.api import budget as budgets
-from rota.api.budget import HEAVY_WAITING, MOST_AT_ONCE, Budget, Busy
+from rota.api.budget import HEAVY_WAITING, MOST_AT_ONCE, Busy, CallerBudget
 from rota.api.watches import MOST_OF_ONE, Watches
 from rota.decide.budget import Accounts
 from tests.kit.waiting import eventually
 
 
-def used_up() -> Budget:
+def used_up() -> CallerBudget:
     """A budget where any work uses up the caller's account for an hour."""
-    return Budget(accounts=Accounts(burst=1e-9, rate=1e-9))
+    return CallerBudget(accounts=Accounts(burst=1e-9, rate=1e-9))
 
 
 async def work() -> int:
@@ -56,7 +56,7 @@ async def test_a_caller_that_is_alone_may_use_all_of_the_loop(monkeypatch: pytes
 
 
 async def test_one_caller_has_only_so_many_calls_under_way() -> None:
-    budget = Budget()
+    budget = CallerBudget()
     async with AsyncExitStack() as calls:
         for _ in range(MOST_AT_ONCE):
             await calls.enter_async_context(budget.admit("ada"))
@@ -70,7 +70,7 @@ async def test_one_caller_has_only_so_many_calls_under_way() -> None:
 
 
 async def test_heavy_views_of_one_caller_run_one_at_a_time_and_those_of_another_beside() -> None:
-    budget, running, most = Budget(), 0, 0
+    budget, running, most = CallerBudget(), 0, 0
     gate = asyncio.Event()
 
     async def view(who: str) -> None:
@@ -95,7 +95,7 @@ async def test_heavy_views_of_one_caller_run_one_at_a_time_and_those_of_another_
 
 
 async def test_a_heavy_view_that_is_cancelled_while_it_waits_or_runs_leaves_its_place() -> None:
-    budget = Budget()
+    budget = CallerBudget()
 
     async def view() -> None:
         async with budget.heavy("ada"):
@@ -112,7 +112,7 @@ async def test_a_heavy_view_that_is_cancelled_while_it_waits_or_runs_leaves_its_
 
 
 async def test_a_timed_call_is_cancelled_and_fails_as_without() -> None:
-    budget, log = Budget(), []
+    budget, log = CallerBudget(), []
 
     async def fail() -> None:
         raise ValueError("no")
@@ -146,7 +146,7 @@ async def spin(seconds: float) -> None:
 
 
 async def test_many_calls_share_a_turn_of_the_loop_and_leave_others_theirs() -> None:
-    budget = Budget()
+    budget = CallerBudget()
     turns = 0
 
     async def other() -> None:
@@ -169,7 +169,7 @@ async def test_many_calls_share_a_turn_of_the_loop_and_leave_others_theirs() -> 
 
 async def test_tasks_of_a_call_are_paced_and_charged_with_it() -> None:
     accounts = Accounts(burst=1e-9, rate=1e-9)
-    budget = Budget(accounts=accounts)
+    budget = CallerBudget(accounts=accounts)
 
     async def call() -> int:
         return await asyncio.ensure_future(budgets.paced(work()))
@@ -181,7 +181,7 @@ async def test_tasks_of_a_call_are_paced_and_charged_with_it() -> None:
 
 async def test_a_call_that_waits_for_its_turn_can_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budgets, "TURN", 0.0)  # nobody ever has one
-    budget, log = Budget(), []
+    budget, log = CallerBudget(), []
 
     async def begin() -> None:
         log.append("begun")
@@ -199,7 +199,7 @@ async def test_a_call_that_waits_for_its_turn_can_be_cancelled(monkeypatch: pyte
 
 
 async def test_one_caller_does_not_take_all_the_watches_of_a_node() -> None:
-    budget, watches, may_end = Budget(), Watches(), asyncio.Event()
+    budget, watches, may_end = CallerBudget(), Watches(), asyncio.Event()
     opened: list[str] = []
 
     async def nothing() -> AsyncGenerator[int, None]:

@@ -3,12 +3,12 @@
 import pytest
 
 from rota.api import resources
-from rota.api.behind import Behind
+from rota.api.behind import NodeBackend
 from rota.api.doorkeeper import Doorkeeper
 from rota.api.entry import host_of
-from rota.api.health import Health
+from rota.api.health import HealthChecks
 from rota.api.http import door
-from rota.api.metrics import Figures, registry
+from rota.api.metrics import NodeFigures, registry
 from rota.api.verbs import OPERATIONS
 from rota.api.watches import Watches
 from rota.decide.access import Access, Gate, TurnedAway, known
@@ -28,8 +28,10 @@ ENDPOINTS = [(each.method, each.path, each.operation) for each in resources.tabl
 
 def calling(token: str) -> Caller:
     clock = HandClock()
-    routes = resources.routes(Behind(lambda: None, clock, Watches(), count))
-    return Caller(door(Health(clock), registry(Figures), dict, gate=GATE, hosts={"box.example"}, more=routes), token)
+    routes = resources.routes(NodeBackend(lambda: None, clock, Watches(), count))
+    return Caller(
+        door(HealthChecks(clock), registry(NodeFigures), dict, gate=GATE, hosts={"box.example"}, more=routes), token
+    )
 
 
 async def named(host: str, path: str = "/v1/node") -> Answer:

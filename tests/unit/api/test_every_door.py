@@ -16,9 +16,9 @@ from rota.api import grpc as grpc_door
 from rota.api import introspection, resources, session
 from rota.api.doorkeeper import Doorkeeper
 from rota.api.entry import FREE
-from rota.api.health import Health
+from rota.api.health import HealthChecks
 from rota.api.http import door
-from rota.api.metrics import Figures, registry
+from rota.api.metrics import NodeFigures, registry
 from rota.api.openapi import describe
 from rota.decide.access import Access, Gate, TurnedAway, by_digest
 from rota.decide.attempts import Failures
@@ -130,7 +130,7 @@ async def opened(guarded: Guarded) -> AsyncIterator[GrpcCaller]:
         return guarded.keeper.turn_away(refused, door="grpc", address=address, what=method)
 
     def more() -> list[grpc.GenericRpcHandler]:
-        return grpc_door.handlers(guarded.behind, Health(CLOCK), asyncio.Event(), guarded.keeper)
+        return grpc_door.handlers(guarded.behind, HealthChecks(CLOCK), asyncio.Event(), guarded.keeper)
 
     async with serve_link(
         "grpc://127.0.0.1:0",
@@ -186,7 +186,7 @@ async def test_who_is_refused_again_and_again_is_told_to_wait_and_others_are_not
     guarded.keeper = keeper = Doorkeeper(
         Gate(tuple(by_digest(RECORDS).values()), "see: cat data/token"), CLOCK, failures=Failures(at_once=3)
     )
-    app = door(Health(CLOCK), registry(Figures), dict, gate=keeper, clock=CLOCK)
+    app = door(HealthChecks(CLOCK), registry(NodeFigures), dict, gate=keeper, clock=CLOCK)
     statuses = [(await Caller(app, "rota_guess")("GET", "/v1/node")).status for _ in range(5)]
     assert statuses == [401, 401, 401, 429, 429]
     waiting = await Caller(app, "rota_guess")("GET", "/v1/node")

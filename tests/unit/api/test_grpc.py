@@ -18,9 +18,9 @@ from msgspec.structs import fields
 
 from rota.api import grpc as door
 from rota.api import introspection, methods, overview, refusals, resource_operations, resources, wire
-from rota.api.behind import Behind
+from rota.api.behind import NodeBackend
 from rota.api.doorkeeper import Doorkeeper
-from rota.api.health import Health
+from rota.api.health import HealthChecks
 from rota.api.pb import api_pb2 as pb
 from rota.api.pb import crawler_pb2, health_pb2, reflection_pb2
 from rota.api.verbs import OPERATIONS
@@ -252,8 +252,8 @@ async def test_a_wait_ends_before_the_callers_deadline(ask: Caller) -> None:
 )
 def test_a_wait_is_as_long_as_the_caller_has_time(wait: float, remaining: float | None, expected: float) -> None:
     left = None if remaining is None else timedelta(seconds=remaining)
-    behind = Behind(lambda: None, CLOCK, Watches(), count)
-    call = methods.Call(store=None, behind=behind, remaining=left)  # type: ignore[arg-type]  # it asks no store
+    behind = NodeBackend(lambda: None, CLOCK, Watches(), count)
+    call = methods.GrpcCall(store=None, behind=behind, remaining=left)  # type: ignore[arg-type]  # it asks no store
     assert call.bounded(timedelta(seconds=wait)) == timedelta(seconds=expected)
 
 
@@ -556,7 +556,7 @@ async def test_the_node_link_is_for_nodes_and_so_is_what_nobody_knows() -> None:
 
 
 async def test_health_is_that_of_the_node() -> None:
-    health, ill = Health(CLOCK), [""]
+    health, ill = HealthChecks(CLOCK), [""]
     health.check_ready("session", lambda: ill[0] or None)
 
     async with opened(lambda: None, health) as ask:
@@ -574,7 +574,7 @@ async def test_health_is_that_of_the_node() -> None:
 
 async def test_a_health_watch_tells_each_change(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(introspection, "WATCHED", timedelta(milliseconds=5))
-    health, ill = Health(CLOCK), [""]
+    health, ill = HealthChecks(CLOCK), [""]
     health.check_ready("session", lambda: ill[0] or None)
     async with opened(lambda: None, health) as ask:
         watch: Any = ask.channel.unary_stream("/grpc.health.v1.Health/Watch")

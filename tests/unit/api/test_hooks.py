@@ -9,12 +9,12 @@ from datetime import timedelta
 import pytest
 
 from rota.api import hooks, node_operations, resources
-from rota.api.behind import Behind
+from rota.api.behind import NodeBackend
 from rota.api.doorkeeper import Doorkeeper
-from rota.api.health import Health
+from rota.api.health import HealthChecks
 from rota.api.hooks import create_hook, delete_hook, enable_hook, list_hooks, try_hook
 from rota.api.http import door
-from rota.api.metrics import Figures, registry
+from rota.api.metrics import NodeFigures, registry
 from rota.api.pb import api_pb2 as pb
 from rota.api.watches import Watches
 from rota.control.hooks import Deliverer
@@ -197,8 +197,8 @@ async def test_the_doors_show_viewers_no_arguments(store: Store) -> None:
     await create_hook(store, CLOCK, {**HOOK, "url": None, "command": ["curl", "-u", "me:secret", "x"]})
     for access in Access:
         keeper = Doorkeeper(Gate((known(f"rota_{access}", access),), "see: cat data/token"))
-        routes = resources.routes(Behind(lambda: store, CLOCK, Watches(), count))
-        app = door(Health(CLOCK), registry(Figures), dict, gate=keeper, more=routes, clock=CLOCK)
+        routes = resources.routes(NodeBackend(lambda: store, CLOCK, Watches(), count))
+        app = door(HealthChecks(CLOCK), registry(NodeFigures), dict, gate=keeper, more=routes, clock=CLOCK)
         shown = await Caller(app, f"rota_{access}")("GET", "/v1/hooks")
         assert (shown.status, b"me:secret" in shown.body) == (200, access.covers(Access.ADMIN))
     async with opened(lambda: store) as ask:  # who shows no token has the least of all roles

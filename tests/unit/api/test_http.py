@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from rota.api.health import Health
+from rota.api.health import HealthChecks
 from rota.api.http import door
-from rota.api.metrics import Figures, registry
+from rota.api.metrics import NodeFigures, registry
 from rota.compose.service_figures import ServiceFigures
 from rota.model.errors import Conflict, Denied, Invalid, LeaseLost, Unavailable, Unknown
 from rota.model.ids import LeaseId
@@ -23,7 +23,7 @@ async def test_a_node_that_gets_on_is_healthy_ready_and_alive() -> None:
 
 async def test_a_node_that_stands_still_says_why_and_is_alive() -> None:
     clock = HandClock()
-    health = Health(clock)
+    health = HealthChecks(clock)
     health.expect("tick", timedelta(seconds=30))
     health.check_ready("app", lambda: "not loaded yet")
     clock.time += 60
@@ -49,8 +49,8 @@ async def test_figures_that_take_a_while_are_waited_for() -> None:
     services.work("logic", 1, 3, ms=20)
     figures = ServiceFigures(lambda: services, HandClock())
     app = door(
-        Health(HandClock()),
-        registry(lambda: Figures(services=figures.latest)),
+        HealthChecks(HandClock()),
+        registry(lambda: NodeFigures(services=figures.latest)),
         dict,
         gate=GATE,
         refresh=figures.refresh,

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from rota.api import grpc as grpc_door
 from rota.api import job_operations, job_reading, resources, run_listing, run_operations, run_output, transcode
-from rota.api.behind import Behind
-from rota.api.health import Health
+from rota.api.behind import NodeBackend
+from rota.api.health import HealthChecks
 from rota.api.http import door
-from rota.api.methods import Call, Method, Stream
-from rota.api.metrics import Figures, registry
+from rota.api.methods import GrpcCall, Method, StreamingMethod
+from rota.api.metrics import NodeFigures, registry
 from rota.api.pb import jobs_pb2 as pb
 from rota.api.watches import Watches
 from rota.control.jobs import verbs
@@ -51,13 +51,15 @@ def logs(tmp_path: Path) -> Logs:
 
 
 @pytest.fixture
-def behind(store: Store, logs: Logs) -> Behind:
-    return Behind(lambda: store, CLOCK, Watches(), count, lambda: logs)
+def behind(store: Store, logs: Logs) -> NodeBackend:
+    return NodeBackend(lambda: store, CLOCK, Watches(), count, lambda: logs)
 
 
 @pytest.fixture
-def ask(behind: Behind) -> Caller:
-    return Caller(door(Health(CLOCK), registry(Figures), dict, gate=GATE, more=resources.routes(behind), clock=CLOCK))
+def ask(behind: NodeBackend) -> Caller:
+    return Caller(
+        door(HealthChecks(CLOCK), registry(NodeFigures), dict, gate=GATE, more=resources.routes(behind), clock=CLOCK)
+    )
 
 
 async def declare(store: Store, name: str = "report") -> None:
@@ -544,9 +546,9 @@ async def test_who_follows_hears_when_the_node_stays_away(
 
 async def test_every_door_reads_and_follows_at_the_node_that_has_the_log(store: Store, logs: Logs) -> None:
     elsewhere = Elsewhere()
-    behind = Behind(lambda: store, CLOCK, Watches(), count, lambda: logs, log_at=elsewhere)
+    behind = NodeBackend(lambda: store, CLOCK, Watches(), count, lambda: logs, log_at=elsewhere)
     routes = resources.routes(behind)
-    ask = Caller(door(Health(CLOCK), registry(Figures), dict, gate=GATE, more=routes, clock=CLOCK))
+    ask = Caller(door(HealthChecks(CLOCK), registry(NodeFigures), dict, gate=GATE, more=routes, clock=CLOCK))
     await add(store)
     run = (await run_operations.run_job(store, "backup", by="me")).id
     await bound_to(store, run, "n1")
@@ -557,10 +559,10 @@ async def test_every_door_reads_and_follows_at_the_node_that_has_the_log(store: 
     elsewhere.logs["n1", 1] = b"out"
     assert (await ask("GET", f"/v1/runs/{run}/log")).body == b"out"
 
-    call, request = Call(store, behind, None), pb.RunLogRequest(run=run, offset=1)
+    call, request = GrpcCall(store, behind, None), pb.RunLogRequest(run=run, offset=1)
     read, follow = (grpc_door.METHODS[f"rota.v1.Runs.{name}"] for name in ("ReadLog", "FollowLog"))
     assert isinstance(read, Method)
-    assert isinstance(follow, Stream)
+    assert isinstance(follow, StreamingMethod)
     assert (await read.answer(call, request)).data == b"ut"
     async with aclosing(follow.answer(call, Watches(), request)) as parts:
         assert [part.data for part in await anext(parts)] == [b"ut"]
@@ -633,8 +635,8 @@ async def test_what_is_refused_over_http(
 # Over gRPC
 
 
-async def test_jobs_and_runs_over_grpc(behind: Behind, store: Store, logs: Logs) -> None:
-    call = Call(store, behind, None)
+async def test_jobs_and_runs_over_grpc(behind: NodeBackend, store: Store, logs: Logs) -> None:
+    call = GrpcCall(store, behind, None)
 
     async def asked(name: str, request: Any) -> Any:
         method = grpc_door.METHODS[f"rota.v1.{name}"]

@@ -4,13 +4,13 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from rota import __version__
-from rota.api.metrics import METRICS, Figures, registry
+from rota.api.metrics import METRICS, NodeFigures, registry
 from rota.kit.record import replace
 from rota.model.node import NodeLoad
 from tests.kit.relay_records import RELAY
 from tests.kit.services import MemoryServices
 
-FIGURES = Figures(
+FIGURES = NodeFigures(
     workers={("echo", "ready"): 3, ("echo", "starting"): 1},
     exits={("echo", "crashed"): 2},
     reloads={"done": 4, "failed": 1},
@@ -23,7 +23,7 @@ FIGURES = Figures(
 )
 
 
-def scrape(figures: Figures) -> str:
+def scrape(figures: NodeFigures) -> str:
     return generate_latest(registry(lambda: figures)).decode()
 
 
@@ -55,7 +55,7 @@ async def test_the_figures_of_services_are_samples_too() -> None:
     services.enqueue("logic", 2, 5)
     services.failures["worker lost"] = 3
     stat = replace(await services.stat("logic"), drops={"late answer": 2}, busy_workers={"1": 7, "2": 0})
-    text = scrape(Figures(services={"logic": stat, "chat": None}))
+    text = scrape(NodeFigures(services={"logic": stat, "chat": None}))
     for line in [
         'rota_service_up{service="logic"} 1.0',
         'rota_service_up{service="chat"} 0.0',
@@ -89,7 +89,7 @@ async def test_the_figures_of_services_are_samples_too() -> None:
 
 
 def test_the_figures_of_the_relay_are_samples_too() -> None:
-    text = scrape(Figures(relay=RELAY))
+    text = scrape(NodeFigures(relay=RELAY))
     for line in [
         "rota_relay_up{} 1.0",
         "rota_relay_map_version{} 4.0",
@@ -110,8 +110,8 @@ def test_the_figures_of_the_relay_are_samples_too() -> None:
         'rota_spool_limit_bytes{sink="amqp://box"} 1000000.0',
     ]:
         assert line in sorted_labels(text)
-    assert "rota_relay_up 0.0" in scrape(Figures()).splitlines()
-    assert "rota_sink_up{" not in scrape(Figures())
+    assert "rota_relay_up 0.0" in scrape(NodeFigures()).splitlines()
+    assert "rota_sink_up{" not in scrape(NodeFigures())
 
 
 def sorted_labels(text: str) -> list[str]:
@@ -125,17 +125,17 @@ def sorted_labels(text: str) -> list[str]:
 
 
 def test_a_lease_that_is_over_leaves_no_time() -> None:
-    assert "rota_lease_safe_seconds 0.0" in scrape(Figures(lease_safe_s=-3.0)).splitlines()
+    assert "rota_lease_safe_seconds 0.0" in scrape(NodeFigures(lease_safe_s=-3.0)).splitlines()
 
 
 def test_the_process_is_measured_too() -> None:
-    text = scrape(Figures())
+    text = scrape(NodeFigures())
     assert "process_resident_memory_bytes" in text
     assert "process_open_fds" in text
 
 
 def test_two_nodes_in_one_process_do_not_meet() -> None:
-    one, two = registry(lambda: Figures(leads=True)), registry(Figures)
+    one, two = registry(lambda: NodeFigures(leads=True)), registry(NodeFigures)
     assert b"rota_leader 1.0" in generate_latest(one)
     assert b"rota_leader 0.0" in generate_latest(two)
 
@@ -143,9 +143,9 @@ def test_two_nodes_in_one_process_do_not_meet() -> None:
 def test_nothing_is_asked_before_a_scrape() -> None:
     asked: list[int] = []
 
-    def ask() -> Figures:
+    def ask() -> NodeFigures:
         asked.append(1)
-        return Figures()
+        return NodeFigures()
 
     made = registry(ask)
     assert asked == []

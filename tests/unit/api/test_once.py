@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from rota.api import idempotency, once, resources, verbs
-from rota.api.behind import Behind
+from rota.api.behind import NodeBackend
 from rota.api.doorkeeper import Doorkeeper
-from rota.api.health import Health
+from rota.api.health import HealthChecks
 from rota.api.http import door
 from rota.api.idempotency import KeyBudget
-from rota.api.metrics import Figures, registry
+from rota.api.metrics import NodeFigures, registry
 from rota.api.watches import Watches
 from rota.decide.access import Access, Gate, known
 from rota.kit.record import replace
@@ -54,9 +54,13 @@ class Asking:
 
     def __init__(self, store: Store, folder: Path) -> None:
         logs = FolderLogs(folder)
-        behind = Behind(lambda: store, CLOCK, Watches(), count, lambda: logs)
+        behind = NodeBackend(lambda: store, CLOCK, Watches(), count, lambda: logs)
         self._app = door(
-            Health(CLOCK), registry(Figures), dict, gate=Doorkeeper(GATE, CLOCK), more=resources.routes(behind)
+            HealthChecks(CLOCK),
+            registry(NodeFigures),
+            dict,
+            gate=Doorkeeper(GATE, CLOCK),
+            more=resources.routes(behind),
         )
 
     async def __call__(

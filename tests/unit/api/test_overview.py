@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rota.api.node_schema import NodeView
-from rota.api.overview import SHOWN, Seen, concerns, failing_resources, overview
+from rota.api.overview import SHOWN, FleetSnapshot, concerns, failing_resources, overview
 from rota.api.relays import RelayList, RelayView
 from rota.kit.record import replace
 from rota.model import codec, keys
@@ -19,7 +19,7 @@ from rota.store import Put, Store, open_store
 from tests.kit.fleet_records import join
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-CALM = Seen(
+CALM = FleetSnapshot(
     leader=None,
     nodes=(),
     work={},
@@ -38,7 +38,7 @@ WORK = NodeStatus(
 )
 
 
-def told(seen: Seen) -> list[tuple[str, str, str, str]]:
+def told(seen: FleetSnapshot) -> list[tuple[str, str, str, str]]:
     return [(each.severity, each.about, each.subject, each.text) for each in concerns(seen)]
 
 

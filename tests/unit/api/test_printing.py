@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rota.api import printing
-from rota.api.steer import Verb
+from rota.api.steer import SteerVerb
 from rota.model import codec, keys
 from rota.model.errors import Invalid, NotFound, RotaError, Unavailable
 from rota.model.ids import NodeId
@@ -33,8 +33,8 @@ class Nodes:
         line = written(AT + timedelta(seconds=second), 7, "1", text)
         Printed(self._folder / node).append(subject_of(kind, id), line)
 
-    async def __call__(self, node: NodeId, verb: Verb, /, *, was_passed_on: bool = False, **fields: Any) -> Any:
-        assert verb is Verb.PRINTED
+    async def __call__(self, node: NodeId, verb: SteerVerb, /, *, was_passed_on: bool = False, **fields: Any) -> Any:
+        assert verb is SteerVerb.PRINTED
         if node in self.silent:
             raise Unavailable(f"node {node} was not reached")
         subject = subject_of(fields["kind"], fields["id"])

@@ -5,7 +5,7 @@ from contextlib import aclosing
 
 import pytest
 
-from rota.api.pulse import PACE, PARTS, Beat, parts_of, watch_pulse
+from rota.api.pulse import PACE, PARTS, PulseBeat, parts_of, watch_pulse
 from rota.model import keys
 from rota.model.ids import NodeId
 from rota.store import Put, open_store
@@ -40,7 +40,7 @@ async def test_the_first_beat_names_everything_and_the_next_what_has_changed() -
 
     async with open_store("memory://") as store, aclosing(watch_pulse(store, sleep)) as beats:
         (first,) = await anext(beats)
-        assert first == Beat(parts=tuple(sorted(PARTS)), revision=await store.revision())
+        assert first == PulseBeat(parts=tuple(sorted(PARTS)), revision=await store.revision())
         await store.commit(Put(keys.job("tick"), b"1"))
         (second,) = await anext(beats)
         assert second.parts == ("jobs",)
@@ -53,5 +53,5 @@ async def test_the_first_beat_names_everything_and_the_next_what_has_changed() -
         assert not coming.done()
         may_go_on.set()
         (third,) = await coming
-        assert third == Beat(parts=("nodes", "runs"), revision=last)
+        assert third == PulseBeat(parts=("nodes", "runs"), revision=last)
         assert waits == [PACE]

@@ -7,11 +7,11 @@ from datetime import timedelta
 
 import pytest
 
-from rota.api.behind import Behind
+from rota.api.behind import NodeBackend
 from rota.api.doorkeeper import Doorkeeper
-from rota.api.health import Health
+from rota.api.health import HealthChecks
 from rota.api.http import door
-from rota.api.metrics import Figures, registry
+from rota.api.metrics import NodeFigures, registry
 from rota.api.resources import routes
 from rota.api.session import HEADER, PATH, word
 from rota.api.sessions import LOOKUPS, MOST, Sessions
@@ -39,10 +39,18 @@ class Browser(Caller):
 
     def __init__(self, store: Store | None = None, keeper: Doorkeeper | None = None) -> None:
         self.refusals: list[str] = []
-        more = routes(Behind(lambda: store, CLOCK, Watches(), count))
+        more = routes(NodeBackend(lambda: store, CLOCK, Watches(), count))
         self.sessions = Sessions(lambda: store, CLOCK)
         keeper = keeper or Doorkeeper(GATE, CLOCK, note=self._note)
-        app = door(Health(CLOCK), registry(Figures), dict, gate=keeper, more=more, sessions=self.sessions, clock=CLOCK)
+        app = door(
+            HealthChecks(CLOCK),
+            registry(NodeFigures),
+            dict,
+            gate=keeper,
+            more=more,
+            sessions=self.sessions,
+            clock=CLOCK,
+        )
         super().__init__(app)
         del self._usual["authorization"]
         self.word = ""

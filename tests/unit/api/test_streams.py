@@ -10,11 +10,11 @@ import pytest
 from rota.api import grpc as grpc_door
 from rota.api import resources, transcode
 from rota.api import stream_operations as operations
-from rota.api.behind import Behind
-from rota.api.health import Health
+from rota.api.behind import NodeBackend
+from rota.api.health import HealthChecks
 from rota.api.http import door
-from rota.api.methods import Call, Method
-from rota.api.metrics import Figures, registry
+from rota.api.methods import GrpcCall, Method
+from rota.api.metrics import NodeFigures, registry
 from rota.api.pb import streams_pb2 as pb
 from rota.api.watches import Watches
 from rota.kit.record import replace
@@ -53,13 +53,15 @@ async def store() -> AsyncIterator[Store]:
 
 
 @pytest.fixture
-def behind(store: Store) -> Behind:
-    return Behind(lambda: store, CLOCK, Watches(), count)
+def behind(store: Store) -> NodeBackend:
+    return NodeBackend(lambda: store, CLOCK, Watches(), count)
 
 
 @pytest.fixture
-def ask(behind: Behind) -> Caller:
-    return Caller(door(Health(CLOCK), registry(Figures), dict, gate=GATE, more=resources.routes(behind), clock=CLOCK))
+def ask(behind: NodeBackend) -> Caller:
+    return Caller(
+        door(HealthChecks(CLOCK), registry(NodeFigures), dict, gate=GATE, more=resources.routes(behind), clock=CLOCK)
+    )
 
 
 async def wishes(store: Store) -> StreamWishes:
@@ -96,7 +98,7 @@ async def test_streams_are_listed_by_name_a_page_at_a_time(store: Store) -> None
 
 
 async def test_a_backfill_that_is_completed_is_left_out_unless_all_are_asked_for(
-    store: Store, behind: Behind, ask: Caller
+    store: Store, behind: NodeBackend, ask: Caller
 ) -> None:
     for name, state in {
         "clicks~20260116T120000": StreamState.COMPLETED,
@@ -120,7 +122,7 @@ async def test_a_backfill_that_is_completed_is_left_out_unless_all_are_asked_for
     listed = grpc_door.METHODS["rota.v1.Streams.List"]
     assert isinstance(listed, Method)
     for is_all, names in ((False, shown), (True, everything)):
-        found: Any = await listed.answer(Call(store, behind, None), pb.ListStreamsRequest(all=is_all))
+        found: Any = await listed.answer(GrpcCall(store, behind, None), pb.ListStreamsRequest(all=is_all))
         assert ([each.name for each in found.streams], found.left_out) == (names, 0 if is_all else 1)
     assert (await operations.get_stream(store, "clicks~20260116T120000")).is_past
 
@@ -355,7 +357,7 @@ async def test_what_is_refused_over_http(ask: Caller, status: int, path: str, co
 # Over gRPC
 
 
-async def test_streams_over_grpc(behind: Behind, store: Store) -> None:
+async def test_streams_over_grpc(behind: NodeBackend, store: Store) -> None:
     await put(store, keys.manifest("clicks", MANIFEST.id), MANIFEST)
     skip = SkipRecord(stream="clicks", partition=0, first=3, last=9, offset=10, policy="earliest", why="gone", at=NOON)
     move = MoveRecord(
@@ -363,7 +365,7 @@ async def test_streams_over_grpc(behind: Behind, store: Store) -> None:
     )
     await put(store, keys.stream_skip("clicks", 0, 3), skip)
     await put(store, keys.stream_move("clicks", move.id), move)
-    call = Call(store, behind, None)
+    call = GrpcCall(store, behind, None)
 
     async def asked(name: str, request: Any) -> Any:
         method = grpc_door.METHODS[f"rota.v1.Streams.{name}"]

@@ -13,15 +13,15 @@ from google.protobuf.message import Message
 
 from rota.api import audit, resources
 from rota.api import grpc as grpc_door
-from rota.api.behind import Behind
+from rota.api.behind import NodeBackend
 from rota.api.doorkeeper import Doorkeeper
-from rota.api.health import Health
+from rota.api.health import HealthChecks
 from rota.api.http import door
-from rota.api.metrics import Figures, registry
+from rota.api.metrics import NodeFigures, registry
 from rota.api.pb import safety_pb2 as pb
 from rota.api.tokens import create_token, list_tokens, revoke_token, rotate_token
 from rota.api.watches import Watches
-from rota.decide.access import Access, Admitted, Gate, TurnedAway, digest, known
+from rota.decide.access import Access, AdmittedCaller, Gate, TurnedAway, digest, known
 from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Denied, Invalid, NotFound, Unavailable
@@ -71,7 +71,7 @@ async def test_doorkeepers_hear_of_what_is_made_revoked_and_deleted(store: Store
         assert await admitted(keeper, old.token, True)
         made = await create_token(store, clock, "grafana", "operate", by="ada")
         assert await admitted(keeper, made.token, True)
-        assert keeper.judge(f"Bearer {made.token}", Access.OPERATE) == Admitted("grafana", Access.OPERATE)
+        assert keeper.judge(f"Bearer {made.token}", Access.OPERATE) == AdmittedCaller("grafana", Access.OPERATE)
         await revoke_token(store, clock, "grafana")
         assert not await admitted(keeper, made.token, False)
         judged = keeper.judge(f"Bearer {made.token}", Access.VIEW)
@@ -179,7 +179,7 @@ async def is_refused(store: Store, clock: Time, running: Doorkeeper, token: str)
 async def test_a_rotated_token_stays_refused_where_the_nodes_own_file_has_it(store: Store, clock: Time) -> None:
     first = await create_token(store, clock, "fleet", "node", by="ada")
     async with restarted(store, clock, first.token) as keeper:
-        assert keeper.judge(f"Bearer {first.token}", Access.NODE) == Admitted("fleet", Access.NODE)
+        assert keeper.judge(f"Bearer {first.token}", Access.NODE) == AdmittedCaller("fleet", Access.NODE)
         second = await rotate_token(store, clock, "fleet", by="ada")
         await is_refused(store, clock, keeper, first.token)
         await rotate_token(store, clock, "fleet", by="ada", keep_old=HOUR)
@@ -229,11 +229,11 @@ async def test_a_nodes_own_token_opens_nothing_before_the_store_was_asked(store:
     judged = keeper.judge(f"Bearer {OWN}", Access.VIEW)
     assert isinstance(judged, TurnedAway)
     assert judged.is_unsure
-    app = door(Health(clock), registry(Figures), dict, gate=keeper, clock=clock)
+    app = door(HealthChecks(clock), registry(NodeFigures), dict, gate=keeper, clock=clock)
     answer = await Caller(app, OWN)("GET", "/v1/node")
     assert (answer.status, answer.headers["retry-after"]) == (503, "1")
     async with restarted(store, clock, OWN) as asked:
-        assert asked.judge(f"Bearer {OWN}", Access.NODE) == Admitted("operator", Access.NODE)
+        assert asked.judge(f"Bearer {OWN}", Access.NODE) == AdmittedCaller("operator", Access.NODE)
         asked.renew(own(ADMIN))  # its file has another one now
         assert await admitted(asked, ADMIN, True)
         assert not await admitted(asked, OWN, False)
@@ -255,8 +255,8 @@ async def test_nobody_revokes_more_than_it_has_nor_takes_the_name_of_a_nodes_own
 
 async def test_tokens_over_http_and_the_trail_of_it(store: Store, clock: Time) -> None:
     async with watched(store, clock) as keeper:
-        more = resources.routes(Behind(lambda: store, clock, Watches(), count))
-        app = door(Health(clock), registry(Figures), dict, gate=keeper, more=more, clock=clock)
+        more = resources.routes(NodeBackend(lambda: store, clock, Watches(), count))
+        app = door(HealthChecks(clock), registry(NodeFigures), dict, gate=keeper, more=more, clock=clock)
         ask = Caller(app, ADMIN)
         wanted = {"name": "grafana", "role": "operate", "expires_in": "90d"}
         made = await ask("POST", "/v1/tokens", wanted)
@@ -287,10 +287,10 @@ async def test_tokens_over_http_and_the_trail_of_it(store: Store, clock: Time) -
 
 async def test_tokens_over_grpc_and_the_trail_of_it(store: Store, clock: Time) -> None:
     async with watched(store, clock) as keeper:
-        behind = Behind(lambda: store, clock, Watches(), count)
+        behind = NodeBackend(lambda: store, clock, Watches(), count)
 
         def more() -> list[grpc.GenericRpcHandler]:
-            return grpc_door.handlers(behind, Health(clock), asyncio.Event(), keeper)
+            return grpc_door.handlers(behind, HealthChecks(clock), asyncio.Event(), keeper)
 
         async with (
             serve_link("grpc://127.0.0.1:0", Desk(), more=more) as server,

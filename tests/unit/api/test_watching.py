@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 import pytest
 
 from rota.api import http, resource_operations, resources, watches
-from rota.api.behind import Behind
-from rota.api.health import Health
+from rota.api.behind import NodeBackend
+from rota.api.health import HealthChecks
 from rota.api.http import door, serve
 from rota.api.listen import bind
-from rota.api.metrics import Figures, registry
+from rota.api.metrics import NodeFigures, registry
 from rota.api.watches import Watches
 from rota.api.watching import ResourceChange, watch_events, watch_resources
 from rota.model.errors import Unavailable
@@ -193,8 +193,8 @@ async def test_there_are_not_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
 @asynccontextmanager
 async def opened(store: Store, open: Watches) -> AsyncIterator[int]:
     """The port of a door."""
-    routes = resources.routes(Behind(lambda: store, CLOCK, open, count))
-    app = door(Health(CLOCK), registry(Figures), dict, gate=GATE, more=routes, clock=CLOCK)
+    routes = resources.routes(NodeBackend(lambda: store, CLOCK, open, count))
+    app = door(HealthChecks(CLOCK), registry(NodeFigures), dict, gate=GATE, more=routes, clock=CLOCK)
     with bind("127.0.0.1:0") as sock:
         serving = asyncio.create_task(serve(sock, app))
         try:

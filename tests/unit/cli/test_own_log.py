@@ -6,7 +6,7 @@ import subprocess
 import sys
 from typing import Any
 
-from rota.cli.own_log import JsonLines, Lines
+from rota.cli.own_log import JsonFormatter, TextFormatter
 
 A_SERVER_SAYS_GOODBYE = """
 import contextlib, socket, threading
@@ -54,25 +54,25 @@ def test_what_grpc_says_of_its_connections_is_not_among_our_lines() -> None:
 
 
 def test_a_line_for_people() -> None:
-    line = Lines().format(record(node="a", why="no answer", empty=""))
+    line = TextFormatter().format(record(node="a", why="no answer", empty=""))
     assert line.endswith(':01 INFO    leading node=a why="no answer" empty=""')
 
 
 def test_a_traceback_stands_below_its_line() -> None:
-    first, *rest = Lines().format(failed()).splitlines()
+    first, *rest = TextFormatter().format(failed()).splitlines()
     assert first.endswith("ERROR   term failed term=3")
     assert rest[0] == "Traceback (most recent call last):"
     assert rest[-1] == "ZeroDivisionError: oh"
 
 
 def test_only_what_deserves_it_has_colour() -> None:
-    lines = Lines(has_colour=True)
+    lines = TextFormatter(has_colour=True)
     assert "\x1b" not in lines.format(record())
     assert "\x1b[33mWARNING\x1b[0m leading" in lines.format(record(level=logging.WARNING))
 
 
 def test_a_line_for_programs() -> None:
-    text = JsonLines().format(record(node="a", safe_for_s=1.5, term=3, where=("x", 1)))
+    text = JsonFormatter().format(record(node="a", safe_for_s=1.5, term=3, where=("x", 1)))
     assert "\n" not in text
     assert json.loads(text) == {
         "time": "2026-01-01T12:00:01.250Z", "level": "info", "event": "leading", "logger": "rota.control",
@@ -81,12 +81,12 @@ def test_a_line_for_programs() -> None:
 
 
 def test_an_exception_is_a_field() -> None:
-    line = json.loads(JsonLines().format(failed()))
+    line = json.loads(JsonFormatter().format(failed()))
     assert line["event"] == "term failed"
     assert line["exception"].endswith("ZeroDivisionError: oh")
 
 
 def test_what_json_cannot_say_is_said_in_words() -> None:
-    line = json.loads(JsonLines().format(record(error=ValueError("bad"), event="x", time="y")))
+    line = json.loads(JsonFormatter().format(record(error=ValueError("bad"), event="x", time="y")))
     assert line["error"] == "bad"
     assert (line["event"], line["event_"], line["time_"]) == ("leading", "x", "y")

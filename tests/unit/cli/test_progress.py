@@ -13,7 +13,7 @@ from typing import TextIO
 
 import pytest
 
-from rota.cli.progress import PLAIN_PACE, Progress, drawn, line
+from rota.cli.progress import PLAIN_PACE, ProgressLine, drawn, line
 
 ESCAPES = re.compile(r"\033\[[0-9;]*[A-Za-z]")
 COLOUR, CLEARED = "\033[32m", "\033[K"
@@ -81,7 +81,7 @@ def test_a_bar_fits_its_terminal(done: int, total: int, width: int, expected: st
 
 def test_on_a_terminal_one_line_is_rewritten_and_gone_in_the_end(terminal: Terminal) -> None:
     clock = Clock()
-    with Progress("simulating", 4, stream=terminal.stream, now=clock) as progress:
+    with ProgressLine("simulating", 4, stream=terminal.stream, now=clock) as progress:
         progress.at(1)
         clock.now += 0.01
         progress.at(2)  # too soon to be drawn
@@ -99,7 +99,7 @@ def test_on_a_terminal_one_line_is_rewritten_and_gone_in_the_end(terminal: Termi
 
 def test_no_color_is_respected(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    Progress("simulating", 4, stream=terminal.stream).at(2)
+    ProgressLine("simulating", 4, stream=terminal.stream).at(2)
     written = terminal.written(CLEARED)
     assert "##--" in written
     assert COLOUR not in written
@@ -108,7 +108,7 @@ def test_no_color_is_respected(terminal: Terminal, monkeypatch: pytest.MonkeyPat
 def test_a_dumb_terminal_gets_plain_lines(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "dumb")
     clock = Clock()
-    with Progress("simulating", 4, stream=terminal.stream, now=clock) as progress:
+    with ProgressLine("simulating", 4, stream=terminal.stream, now=clock) as progress:
         clock.now += PLAIN_PACE
         progress.at(2)
     assert terminal.written("\n") == "simulating 2 of 4, 10s\r\n"
@@ -116,7 +116,7 @@ def test_a_dumb_terminal_gets_plain_lines(terminal: Terminal, monkeypatch: pytes
 
 def test_elsewhere_a_short_wait_says_nothing_and_a_long_one_a_line_now_and_then() -> None:
     clock, log = Clock(), io.StringIO()
-    with Progress("simulating", 100, stream=log, now=clock) as progress:
+    with ProgressLine("simulating", 100, stream=log, now=clock) as progress:
         for done in range(100):
             progress.at(done)
             clock.now += 0.25
@@ -126,7 +126,7 @@ def test_elsewhere_a_short_wait_says_nothing_and_a_long_one_a_line_now_and_then(
 async def test_the_age_goes_on_while_nothing_happens(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rota.cli.progress.TURN", 0.0)
     clock = Clock()
-    progress = Progress("suspending clicks", stream=terminal.stream, now=clock)
+    progress = ProgressLine("suspending clicks", stream=terminal.stream, now=clock)
     async with asyncio.timeout(20), progress.turning():
         for age in (0, 1, 2):
             text = await asyncio.to_thread(terminal.written, f"suspending clicks, {age}s{CLEARED}")

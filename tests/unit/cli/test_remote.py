@@ -12,7 +12,7 @@ from rota.api.run_operations import run_job
 from rota.api.run_output import follow_log
 from rota.cli import remote
 from rota.cli.remote import DoorFleet, _query, way_of
-from rota.cli.targets import Server
+from rota.cli.targets import ServerTarget
 from rota.model.errors import Conflict, Denied, Invalid, NotFound, RotaError, Unavailable, Unknown
 from tests.kit.listening import stop_listening
 
@@ -39,7 +39,7 @@ async def answering(*answers: bytes) -> AsyncIterator[DoorFleet]:
     server = await asyncio.start_server(reply, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     try:
-        async with DoorFleet(Server(f"http://127.0.0.1:{port}", "rota_token")) as fleet:
+        async with DoorFleet(ServerTarget(f"http://127.0.0.1:{port}", "rota_token")) as fleet:
             yield fleet
     finally:
         await stop_listening(server)
@@ -83,7 +83,7 @@ async def test_nobody_there_is_unavailable() -> None:
     server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     await stop_listening(server)
-    async with DoorFleet(Server(f"http://127.0.0.1:{port}", "rota_token")) as fleet:
+    async with DoorFleet(ServerTarget(f"http://127.0.0.1:{port}", "rota_token")) as fleet:
         with pytest.raises(Unavailable, match="is a node running there"):
             await fleet.do(list_nodes)
 

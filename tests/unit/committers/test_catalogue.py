@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rota.committers.catalogue import Catalogue
+from rota.committers.catalogue import PublishedCatalogue
 from rota.model.errors import Unavailable
 from rota.store import Store, open_store
 
@@ -37,14 +37,14 @@ async def store() -> AsyncIterator[Store]:
 @pytest.mark.parametrize("commits", [1, 2])
 async def test_a_beginning_that_was_cut_short_has_not_begun(store: Store, commits: int) -> None:
     with pytest.raises(Unavailable):
-        await Catalogue(Failing(store, commits), "clicks").begin(MANY)
-    assert await Catalogue(store, "clicks").committed() == {}, "or the rest would seem to have come later"
+        await PublishedCatalogue(Failing(store, commits), "clicks").begin(MANY)
+    assert await PublishedCatalogue(store, "clicks").committed() == {}, "or the rest would seem to have come later"
 
 
 async def test_a_beginning_that_was_cut_short_is_finished_and_what_has_begun_stays(store: Store) -> None:
     with pytest.raises(Unavailable):
-        await Catalogue(Failing(store, 1), "clicks").begin(MANY)
-    catalogue = Catalogue(store, "clicks")
+        await PublishedCatalogue(Failing(store, 1), "clicks").begin(MANY)
+    catalogue = PublishedCatalogue(store, "clicks")
     found = await catalogue.begin(dict.fromkeys(range(250), 9))
     assert found == {partition: 7 if partition < 100 else 9 for partition in range(250)}
     assert await catalogue.committed() == found
@@ -52,16 +52,16 @@ async def test_a_beginning_that_was_cut_short_is_finished_and_what_has_begun_sta
 
 async def test_a_beginning_whose_partitions_are_gone_meanwhile_is_finished_without_them(store: Store) -> None:
     with pytest.raises(Unavailable):
-        await Catalogue(Failing(store, 1), "clicks").begin(MANY)
-    catalogue = Catalogue(store, "clicks")
+        await PublishedCatalogue(Failing(store, 1), "clicks").begin(MANY)
+    catalogue = PublishedCatalogue(store, "clicks")
     fewer = dict.fromkeys(range(120), 7)
     assert await catalogue.begin(fewer) == fewer
     assert await catalogue.committed() == fewer
 
 
 async def test_partitions_that_come_later_hide_none_that_are_there(store: Store) -> None:
-    catalogue = Catalogue(store, "clicks")
+    catalogue = PublishedCatalogue(store, "clicks")
     await catalogue.begin({1000: 5})
     with pytest.raises(Unavailable):
-        await Catalogue(Failing(store, 1), "clicks").begin(MANY)
+        await PublishedCatalogue(Failing(store, 1), "clicks").begin(MANY)
     assert len(await catalogue.committed()) == 101

@@ -21,7 +21,7 @@ import pytest
 from rota.committers import parquet, rowfiles
 from rota.committers.open import open_committer, open_output, preload
 from rota.committers.parquet import ParquetCommitter, ParquetDraft
-from rota.committers.port import Lost, Spoiled, Swept
+from rota.committers.port import PublishedLost, Spoiled, Swept
 from rota.committers.verdict import Turn
 from rota.model.errors import Denied, Invalid, NotFound, Unknown
 from rota.model.manifest import Segment
@@ -247,7 +247,7 @@ async def test_a_publish_whose_task_died_before_the_hand_off_is_finished_by_the_
         assert await output.counted(manifest) == 10
         published(root)[0].unlink()
         assert await output.counted(manifest) == 0
-        with pytest.raises(Lost, match="the file is gone"):
+        with pytest.raises(PublishedLost, match="the file is gone"):
             await anext(output.rows())
         assert [piece async for piece in output.rows(is_whole=False)] == []
     assert list((root / "_drafts").iterdir()) == []

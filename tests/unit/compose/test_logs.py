@@ -19,7 +19,7 @@ from rota.model.link import AttemptId, LogPiece, Whom
 from rota.node.logs import RunLogs
 from rota.node.runtime import Runtime
 from rota.rpc.memory import Mesh
-from rota.rpc.port import Link
+from rota.rpc.port import NodeLink
 from rota.store.logs.folder import FolderLogs
 from tests.kit.link_server import ATTEMPT, NODE, SESSION, Desk
 from tests.kit.waiting import eventually
@@ -32,14 +32,14 @@ async def own(attempt: object, offset: int) -> LogPiece:
     return HERE
 
 
-def seen(link: Link | None, *, http: str = "b.fleet:7700") -> Callable[[], Any]:
+def seen(link: NodeLink | None, *, http: str = "b.fleet:7700") -> Callable[[], Any]:
     """The other nodes: b, with this link to it."""
     members = {NODE: SimpleNamespace(http=http)}
     return lambda: SimpleNamespace(members=members, link=lambda node: link if node == NODE else None)
 
 
 @asynccontextmanager
-async def linked(desk: Desk, session: SessionId = SESSION) -> AsyncIterator[Link]:
+async def linked(desk: Desk, session: SessionId = SESSION) -> AsyncIterator[NodeLink]:
     """A link to b, meant for one of its sessions."""
     mesh = Mesh()
     door, link = mesh.serve("b", desk), mesh.link("b", meant=Whom(node=NODE, session=session))

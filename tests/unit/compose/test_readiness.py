@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from rota.api.health import Health
+from rota.api.health import HealthChecks
 from rota.compose.doors import UNMANNED, check_readiness
 from rota.compose.state import NodeState
 from rota.kit.clock import SYSTEM
@@ -42,7 +42,7 @@ def test_readiness_names_what_is_in_the_way_and_not_what_follows_from_it(
     services = SimpleNamespace(not_listening=lambda: {} if is_listening else {"till": "till does not listen"})
     runtime = SimpleNamespace(crew=crew, services=services, is_draining=False)
     state = SimpleNamespace(session=session, store=store, runtime=runtime)
-    health = Health(SYSTEM)
+    health = HealthChecks(SYSTEM)
     check_readiness(health, cast(NodeState, state))
     verdict = health.ready()
     assert verdict.is_well is (not reasons)

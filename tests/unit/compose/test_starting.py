@@ -18,8 +18,8 @@ import pytest
 
 import rota
 from rota.compose import member as composition
-from rota.compose.member import Member
-from rota.compose.parts import Parts, Settings
+from rota.compose.member import FleetMember
+from rota.compose.parts import NodeParts, NodeSettings
 from rota.compose.state import NodeState
 from rota.kit import virtual
 from rota.model import codec, keys
@@ -31,7 +31,7 @@ from rota.model.node import Node
 from rota.model.resource import WantedResource
 from rota.node import data_folder
 from rota.node.pipes.loader import Loaded
-from rota.store import Commit, Entry, Lease, Listing, Store, open_store
+from rota.store import Commit, Entry, Lease, ScanResult, Store, open_store
 from rota.store.port import Expect, Write
 from tests.kit.virtual_trials import CLOCK
 
@@ -101,7 +101,7 @@ class FailingStore:
 
     async def scan(
         self, prefix: Key, *, after: Key | None = None, limit: int | None = None, at: Revision | None = None
-    ) -> Listing:
+    ) -> ScanResult:
         return await self._ask(f"scan {prefix}", lambda: self._store.scan(prefix, after=after, limit=limit, at=at))
 
     async def commit(self, *writes: Write, expect: Iterable[Expect] = ()) -> Revision:
@@ -164,7 +164,7 @@ class Start:
     async def run(self, patch: pytest.MonkeyPatch) -> None:
         """Start, and come up."""
         config = NodeConfig(store="memory://", id=NodeId("a"), data=self._data, app="app.py", lease_ttl=TTL)
-        settings = Settings(
+        settings = NodeSettings(
             node=config,
             resources=lambda: [WantedResource(kind="room", id="1")],
             declared_jobs=lambda: [JobSpec(name="tock", every=timedelta(seconds=1))],
@@ -173,13 +173,13 @@ class Start:
             store = FailingStore(real, self._failure)
             patch.setattr(composition, "open_store", lambda *_, **__: _given(store))
             with data_folder.hold(self._data) as folder:
-                parts = Parts(settings, folder, CLOCK)
+                parts = NodeParts(settings, folder, CLOCK)
                 state = parts.state
                 assert state.runtime is not None
                 assert parts.relay_place is not None
                 state.runtime.generations._apps[1] = an_app()
                 state.runtime.generations.settle_on(1, None)
-                member = asyncio.ensure_future(Member(parts).run())
+                member = asyncio.ensure_future(FleetMember(parts).run())
                 try:
                     await self._until_up(real, store, state, member)
                 finally:

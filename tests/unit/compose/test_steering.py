@@ -11,14 +11,14 @@ from msgspec.structs import fields
 
 from rota.api import grpc as grpc_door
 from rota.api import resources, steering
-from rota.api.behind import Behind
+from rota.api.behind import NodeBackend
 from rota.api.doorkeeper import Doorkeeper
-from rota.api.health import Health
+from rota.api.health import HealthChecks
 from rota.api.http import door, serve
 from rota.api.listen import address_of, bind
-from rota.api.metrics import Figures, registry
+from rota.api.metrics import NodeFigures, registry
 from rota.api.pb import services_pb2 as pb
-from rota.api.steer import Verb
+from rota.api.steer import SteerVerb
 from rota.api.watches import Watches
 from rota.compose.service_verbs import service_verbs
 from rota.compose.steering import FleetSteering
@@ -62,9 +62,9 @@ def services() -> MemoryServices:
 async def other(store: Store, services: MemoryServices) -> AsyncIterator[None]:
     """Node b with its door, and the store says where it is."""
     steer = steering_of(store, "b", services)
-    behind = Behind(lambda: store, SYSTEM, Watches(), count, steer=steer)
+    behind = NodeBackend(lambda: store, SYSTEM, Watches(), count, steer=steer)
     sock = bind("127.0.0.1:0")
-    app = door(Health(SYSTEM), registry(Figures), dict, gate=GATE, more=resources.routes(behind))
+    app = door(HealthChecks(SYSTEM), registry(NodeFigures), dict, gate=GATE, more=resources.routes(behind))
     serving = asyncio.create_task(serve(sock, app))
     await move(store, "b", address_of(sock))
     yield
@@ -141,9 +141,9 @@ async def test_a_node_that_is_not_there_or_not_reached_is_named(store: Store) ->
         await steering.reload_node(steer, "b")
     await move(store, "b", "")
     with pytest.raises(Unavailable, match="has no HTTP door"):
-        await steer(B, Verb.SERVICES)
+        await steer(B, SteerVerb.SERVICES)
     with pytest.raises(Unavailable, match="not in the fleet yet"):
-        await steering_of(None, "a")(B, Verb.SERVICES)
+        await steering_of(None, "a")(B, SteerVerb.SERVICES)
 
 
 async def test_the_list_has_every_node_with_services_and_the_reason_where_one_is_silent(
@@ -165,10 +165,10 @@ async def test_the_list_has_every_node_with_services_and_the_reason_where_one_is
 @asynccontextmanager
 async def asked_over_grpc(steer: FleetSteering, store: Store, notes: list[dict[str, str]]) -> AsyncIterator[Caller]:
     """Somebody at the gRPC door of a node that steers."""
-    behind = Behind(lambda: store, SYSTEM, Watches(), count, steer=steer, note=lambda **line: notes.append(line))
+    behind = NodeBackend(lambda: store, SYSTEM, Watches(), count, steer=steer, note=lambda **line: notes.append(line))
 
     def more() -> list[grpc.GenericRpcHandler]:
-        return grpc_door.handlers(behind, Health(SYSTEM), asyncio.Event())
+        return grpc_door.handlers(behind, HealthChecks(SYSTEM), asyncio.Event())
 
     async with serve_link("grpc://127.0.0.1:0", Desk(), more=more) as server:
         async with grpc.aio.insecure_channel(server.address.removeprefix("grpc://")) as channel:

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from rota.api import grpc as door
-from rota.api.behind import Behind
+from rota.api.behind import NodeBackend
 from rota.api.doorkeeper import Doorkeeper
-from rota.api.health import Health
+from rota.api.health import HealthChecks
 from rota.api.watches import Watches
 from rota.compose.tallies import FleetTallies
 from rota.decide.access import Access, Gate, known
@@ -57,7 +57,9 @@ async def test_another_nodes_relay_is_asked_at_its_door_with_the_shared_token(st
 
     def more() -> list[object]:
         return list(
-            door.handlers(Behind(lambda: store, SYSTEM, Watches(), tallies(store)), Health(SYSTEM), asyncio.Event())
+            door.handlers(
+                NodeBackend(lambda: store, SYSTEM, Watches(), tallies(store)), HealthChecks(SYSTEM), asyncio.Event()
+            )
         )
 
     def admit(method: str, authorization: str | None) -> object:

@@ -8,7 +8,7 @@ import pytest
 
 from rota.control.roster import keep_roster
 from rota.control.term import Term
-from rota.kit.virtual import Group
+from rota.kit.virtual import CallbackGroup
 from rota.model import codec, keys
 from rota.model.errors import TermOver, Unavailable
 from rota.model.ids import NodeId, SessionId
@@ -37,7 +37,7 @@ def test_one_of_two_leads_and_the_other_takes_over_at_once_when_it_leaves() -> N
 
 def test_a_crashed_leader_is_replaced_when_its_lease_ends() -> None:
     async def story(store: Store, node: Callable[..., asyncio.Task[None]]) -> None:
-        groups = {name: Group(name) for name in "ab"}
+        groups = {name: CallbackGroup(name) for name in "ab"}
         for name, group in groups.items():
             node(name, forever, group)
         await asyncio.sleep(1)

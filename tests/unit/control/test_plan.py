@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from rota.control.moves import shifts
-from rota.control.plan import Change, How, Plan, Shift, plan, portion
+from rota.control.plan import How, PlacementPlan, PlannedChange, Shift, plan, portion
 from rota.control.view import FleetView
 from rota.decide.placement import WEIGHTED
 from rota.model import codec, keys
@@ -23,8 +23,7 @@ from rota.model.resource import (
     Trouble,
 )
 from rota.sim.world import EPOCH
-from rota.store.port import Change as Seen
-from rota.store.port import Commit, Delete, Entry, Put, Write
+from rota.store.port import Change, Commit, Delete, Entry, Put, Write
 
 HOW = How(WEIGHTED, timedelta(minutes=5), 0.1)
 SECONDS = timedelta(seconds=30)
@@ -67,7 +66,7 @@ class Told:
     def carry_out(self, writes: list[Write]) -> None:
         revision = Revision(self.view.revision + 1)
         seen = [
-            Seen(each.key, Entry(each.key, each.value, revision, revision) if isinstance(each, Put) else None)
+            Change(each.key, Entry(each.key, each.value, revision, revision) if isinstance(each, Put) else None)
             for each in writes
         ]
         self.view.fold(Commit(revision, tuple(seen)))
@@ -82,11 +81,11 @@ class Told:
     def drain(self, name: str) -> None:
         self.see(keys.drain(NodeId(name)), Drain(node=NodeId(name), since=EPOCH))
 
-    def plan(self, shifts: dict[str, Shift] | None = None, ramp: dict[NodeId, int] | None = None) -> Plan:
+    def plan(self, shifts: dict[str, Shift] | None = None, ramp: dict[NodeId, int] | None = None) -> PlacementPlan:
         dirty, self.view.dirty = self.view.dirty, set()
         return plan(self.view, dirty, HOW, EPOCH, (), shifts, ramp)
 
-    def done(self, found: Plan) -> None:
+    def done(self, found: PlacementPlan) -> None:
         self.carry_out([write for change in found.changes for write in change.writes])
 
     def settle(self) -> None:
@@ -97,7 +96,7 @@ class Told:
         return sorted(hold.node for hold in self.view.holds.get(name, {}).values())
 
 
-def assigned(change: Change) -> dict[Key, Assignment | None]:
+def assigned(change: PlannedChange) -> dict[Key, Assignment | None]:
     return {
         write.key: codec.decode(Assignment, write.value) if isinstance(write, Put) else None
         for write in change.writes

@@ -11,7 +11,7 @@ import pytest
 
 from rota.api import node_operations
 from rota.control.placing import Placing
-from rota.control.plan import WRITES, Change, Plan
+from rota.control.plan import WRITES, PlacementPlan, PlannedChange
 from rota.control.sources import query_sources
 from rota.control.supervisor import FEW, Supervisor, supervise
 from rota.control.term import Term
@@ -38,9 +38,9 @@ from rota.model.resource import (
 )
 from rota.sim.world import EPOCH
 from rota.store import Absent, At, Delete, Put, Store
-from rota.store.keeper import Keeper
+from rota.store.keeper import LeaseKeeper
 from rota.store.memory import MemoryStore, Universe
-from rota.store.port import Commit, Listing
+from rota.store.port import Commit, ScanResult
 from tests.kit.elections import play
 from tests.kit.relay_reports import Nodes
 from tests.kit.source_fleet import Around
@@ -464,7 +464,7 @@ class CompactedOnce(Around):
         self.is_followed = True
         return self._store.watch(prefix, after)  # type: ignore[no-any-return]
 
-    async def scan(self, prefix: Key, **options: Any) -> Listing:
+    async def scan(self, prefix: Key, **options: Any) -> ScanResult:
         if options.get("at") is not None and not self.is_done:
             self.is_done = True
             raise Compacted(options["at"], Revision(options["at"] + 1))
@@ -477,16 +477,16 @@ async def test_nothing_is_planned_before_the_newest_of_several_commits_is_seen(m
     term = Term(TermNumber(1), store, keeper, At(Key("/incarnation"), Revision(1)))  # type: ignore[arg-type]
     supervisor = Supervisor(term, FleetView(), Placing(SupervisorConfig()), SYSTEM, lambda *_, **__: None)
     changes = [
-        Change(str(number), (Delete(Key(f"/{number}")),) * WRITES, (), Absent(Key("/")), Put(Key("/"), b""))
+        PlannedChange(str(number), (Delete(Key(f"/{number}")),) * WRITES, (), Absent(Key("/")), Put(Key("/"), b""))
         for number in range(2)
     ]
     answers = {"0": (Revision(8), 0.0), "1": (Revision(7), 0.01)}
     seen: list[Revision] = []
 
-    async def planned(_: set[str]) -> Plan:
-        return Plan(changes, {})
+    async def planned(_: set[str]) -> PlacementPlan:
+        return PlacementPlan(changes, {})
 
-    async def commit(batch: list[Change]) -> Revision:
+    async def commit(batch: list[PlannedChange]) -> Revision:
         revision, takes = answers[batch[0].name]
         await asyncio.sleep(takes)
         return revision
@@ -533,7 +533,7 @@ async def _term() -> Term:
     lease = await store.grant(timedelta(hours=1))
     incarnation = await store.commit(Put("/incarnation", b""))
     number = await store.commit(Put(keys.LEADER, b""))
-    return Term(TermNumber(number), store, Keeper(store, lease, SYSTEM), At("/incarnation", incarnation))
+    return Term(TermNumber(number), store, LeaseKeeper(store, lease, SYSTEM), At("/incarnation", incarnation))
 
 
 async def _are_placed(store: Store, ids: set[str]) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rota.decide.access import Access, Admitted, Gate, TurnedAway, by_digest, digest, known, refusal
+from rota.decide.access import Access, AdmittedCaller, Gate, TurnedAway, by_digest, digest, known, refusal
 from rota.model.token import TokenRecord
 
 NOW = datetime(2026, 11, 16, 8, 0, tzinfo=UTC)
@@ -25,7 +25,7 @@ GATE = Gate((known("rota_looker", Access.VIEW), known("rota_boss", Access.NODE))
 )
 def test_a_known_token_is_let_in_with_all_that_it_opens(authorization: str, needed: Access, held: Access) -> None:
     judged = GATE.judge(authorization, needed, NOW)
-    assert isinstance(judged, Admitted)
+    assert isinstance(judged, AdmittedCaller)
     assert judged.access is held
 
 
@@ -75,22 +75,22 @@ def record(token: str, access: Access = Access.VIEW, **more: object) -> TokenRec
     return TokenRecord(access=access, digest=digest(token).hex(), **fields)
 
 
-def judged(gate: Gate, token: str, needed: Access = Access.VIEW, now: datetime = NOW) -> Admitted | TurnedAway:
+def judged(gate: Gate, token: str, needed: Access = Access.VIEW, now: datetime = NOW) -> AdmittedCaller | TurnedAway:
     return gate.judge(f"Bearer {token}", needed, now)
 
 
 def test_a_token_of_the_store_opens_what_its_record_says() -> None:
     gate = GATE.with_records(by_digest([record("rota_graph")]))
-    assert judged(gate, "rota_graph") == Admitted("grafana", Access.VIEW)
+    assert judged(gate, "rota_graph") == AdmittedCaller("grafana", Access.VIEW)
     refused = judged(gate, "rota_graph", Access.ADMIN)
     assert isinstance(refused, TurnedAway)
     assert (refused.is_stranger, refused.name) == (False, "grafana")
-    assert judged(gate, "rota_boss") == Admitted("operator", Access.NODE)
+    assert judged(gate, "rota_boss") == AdmittedCaller("operator", Access.NODE)
 
 
 def test_an_expired_token_opens_nothing_from_that_moment_on() -> None:
     gate = GATE.with_records(by_digest([record("rota_graph", expires=NOW + HOUR)]))
-    assert isinstance(judged(gate, "rota_graph", now=NOW + HOUR - SECOND), Admitted)
+    assert isinstance(judged(gate, "rota_graph", now=NOW + HOUR - SECOND), AdmittedCaller)
     refused = judged(gate, "rota_graph", now=NOW + HOUR)
     assert isinstance(refused, TurnedAway)
     assert refused.is_stranger
@@ -108,8 +108,8 @@ def test_a_revoked_token_opens_nothing_even_where_the_node_has_it_in_its_folder(
 def test_the_token_before_a_rotation_is_taken_for_a_while() -> None:
     older = digest("rota_old").hex()
     gate = GATE.with_records(by_digest([record("rota_new", older=older, older_until=NOW + HOUR)]))
-    assert isinstance(judged(gate, "rota_new"), Admitted)
-    assert isinstance(judged(gate, "rota_old"), Admitted)
+    assert isinstance(judged(gate, "rota_new"), AdmittedCaller)
+    assert isinstance(judged(gate, "rota_old"), AdmittedCaller)
     assert isinstance(judged(gate, "rota_old", now=NOW + HOUR), TurnedAway)
     short = GATE.with_records(
         by_digest([record("rota_new", older=older, older_until=NOW + HOUR, expires=NOW + SECOND)])

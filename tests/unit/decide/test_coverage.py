@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from rota.decide.coverage import Coverage, End, Hold, cover, free_slot
+from rota.decide.coverage import AssignedTask, Coverage, End, cover, free_slot
 from rota.kit.record import replace
 from rota.model.assignment import Assignment
 from rota.model.ids import NodeId, Revision
@@ -29,9 +29,9 @@ def record(**fields: object) -> ResourceRecord:
     return ResourceRecord(uid="1", kind="room", id="x", created=LONG_AGO, **fields)  # type: ignore[arg-type]
 
 
-def hold(node: NodeId, slot: int = 0, **fields: object) -> Hold:
+def hold(node: NodeId, slot: int = 0, **fields: object) -> AssignedTask:
     assignment = Assignment(kind="room", resource="x", slot=slot, **fields)  # type: ignore[arg-type]
-    return Hold(f"room/x#{slot}", node, Revision(7), assignment)
+    return AssignedTask(f"room/x#{slot}", node, Revision(7), assignment)
 
 
 def test_what_is_missing_is_what_its_kind_says_minus_what_it_has() -> None:
@@ -136,7 +136,7 @@ def test_slots_are_numbered_from_the_lowest_free_one() -> None:
     assert [free_slot(()), free_slot({0, 1}), free_slot({0, 2})] == [0, 2, 1]
 
 
-def successor(node: NodeId, of: NodeId, slot: int = 0, *, is_running: bool = False) -> Hold:
+def successor(node: NodeId, of: NodeId, slot: int = 0, *, is_running: bool = False) -> AssignedTask:
     """A task that takes the place of another, assigned later."""
     return replace(hold(node, slot, relieves=of), epoch=Revision(8), is_running=is_running)
 

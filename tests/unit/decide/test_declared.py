@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from rota.decide.declared import ORIGIN, Difference, differ
+from rota.decide.declared import ORIGIN, ResourceDiff, differ
 from rota.model.resource import ResourceRecord, WantedResource, record_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -14,11 +14,11 @@ def stored(wanted: WantedResource, origin: str = ORIGIN) -> dict[str, ResourceRe
 
 
 def test_what_is_declared_and_not_there_is_added() -> None:
-    assert differ({}, [ONE]) == Difference((ONE,), (), (), ())
+    assert differ({}, [ONE]) == ResourceDiff((ONE,), (), (), ())
 
 
 def test_what_is_as_declared_stays() -> None:
-    assert differ(stored(ONE), [ONE]) == Difference((), (), (), ())
+    assert differ(stored(ONE), [ONE]) == ResourceDiff((), (), (), ())
 
 
 def test_what_differs_is_put_back_and_keeps_its_uid() -> None:
@@ -30,4 +30,4 @@ def test_what_left_the_file_is_removed_and_what_others_added_is_not() -> None:
     other = WantedResource(kind="room", id="2")
     found = differ({**stored(ONE), **stored(other, "api")}, [])
     assert [record.id for record in found.remove] == ["1"]
-    assert differ(stored(ONE, "api"), [ONE]) == Difference((), (), (), ("room/1",))
+    assert differ(stored(ONE, "api"), [ONE]) == ResourceDiff((), (), (), ("room/1",))

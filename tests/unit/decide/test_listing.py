@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from rota.decide.listing import (
     FRESH,
     GRACE,
-    Apply,
-    Ask,
-    Hold,
-    Listed,
-    Wait,
+    ApplyListing,
+    HoldListing,
+    ListedResource,
+    QuerySource,
+    WaitUntil,
     compare,
     digest_of,
     explain,
@@ -44,8 +44,8 @@ def stored(ids: str, origin: str = "source") -> dict[str, ResourceRecord]:
     return {id: record(id, origin) for id in ids}
 
 
-def listed(ids: str) -> list[Listed]:
-    return [Listed(id=id) for id in ids]
+def listed(ids: str) -> list[ListedResource]:
+    return [ListedResource(id=id) for id in ids]
 
 
 def last(held: str = "", error: str = "", nonce: str = "1", node: NodeId = A) -> Listing:
@@ -54,9 +54,9 @@ def last(held: str = "", error: str = "", nonce: str = "1", node: NodeId = A) ->
     return Listing(kind="room", nonce=nonce, node=node, at=T0, held=digest, error=error)
 
 
-def names(found: Apply | Hold) -> tuple[str, str, str]:
+def names(found: ApplyListing | HoldListing) -> tuple[str, str, str]:
     """The ids that come, change and go."""
-    assert isinstance(found, Apply), found
+    assert isinstance(found, ApplyListing), found
     parts = found.add, found.change, found.remove
     first, second, third = ("".join(each.id for each in part) for part in parts)  # type: ignore[attr-defined]
     return first, second, third
@@ -96,12 +96,12 @@ def test_what_a_list_changes(
     ],
 )
 def test_which_lists_are_held(there: str, now: str, before: Listing | None, why: str) -> None:
-    assert compare(stored(there), listed(now), before, force=False) == Hold(why, digest_of(now))
+    assert compare(stored(there), listed(now), before, force=False) == HoldListing(why, digest_of(now))
 
 
 def test_an_empty_list_is_confirmed_by_another() -> None:
     first = compare(stored("ab"), [], None, force=False)
-    assert isinstance(first, Hold)
+    assert isinstance(first, HoldListing)
     assert names(compare(stored("ab"), [], replace(last(), held=first.digest), force=False)) == ("", "", "ab")
 
 
@@ -109,7 +109,7 @@ def test_what_others_added_is_left_alone_and_not_counted() -> None:
     there = {**stored("ab"), **stored("xyz", "api")}
     found = compare(there, listed("ax"), None, force=False)
     assert names(found) == ("", "", "b")
-    assert isinstance(found, Apply)
+    assert isinstance(found, ApplyListing)
     assert found.left == ("x",)
     assert left_alone(found.left) == "left alone, as others added them: x"
     assert left_alone(tuple("abcdefg")) == "left alone, as others added them: a, b, c, d, e and 2 more"
@@ -117,8 +117,8 @@ def test_what_others_added_is_left_alone_and_not_counted() -> None:
 
 def test_a_change_keeps_who_it_is_and_what_a_source_does_not_say() -> None:
     before = record("a", priority=1, spec={"x": 1}, cost=3, pin=B)
-    found = compare({"a": before}, [Listed(id="a", priority=2, labels={"zone": "z"})], None, force=False)
-    assert isinstance(found, Apply)
+    found = compare({"a": before}, [ListedResource(id="a", priority=2, labels={"zone": "z"})], None, force=False)
+    assert isinstance(found, ApplyListing)
     assert found.change == (replace(before, priority=2, spec={}, labels={"zone": "z"}),)
 
 
@@ -131,50 +131,54 @@ def test_applying_and_comparing_again_changes_nothing(
 ) -> None:
     there = {**stored("".join(ours)), **stored("".join(theirs), "api")}
     found = compare(there, listed("".join(now)), None, force=force)
-    if isinstance(found, Hold):
+    if isinstance(found, HoldListing):
         assert not force
         found = compare(there, listed("".join(now)), replace(last(), held=found.digest), force=False)
-    assert isinstance(found, Apply)
+    assert isinstance(found, ApplyListing)
     for each in found.remove:
         assert there.pop(each.id).origin == "source"
     there |= {each.id: each for each in found.change} | {each.id: record(each.id) for each in found.add}
     assert there.keys() == now | theirs
     again = compare(there, listed("".join(now)), None, force=False)
     # Nothing is left to drop, so nothing is held, unless the list is empty and so is what there is of the source.
-    assert isinstance(again, Apply)
+    assert isinstance(again, ApplyListing)
     assert (*again.add, *again.change, *again.remove) == ()
 
 
 @given(ours=IDS, now=IDS)
 def test_without_confirmation_at_most_half_goes_and_never_all(ours: set[str], now: set[str]) -> None:
     found = compare(stored("".join(ours)), listed("".join(now)), None, force=False)
-    if isinstance(found, Apply):
+    if isinstance(found, ApplyListing):
         assert len(found.remove) * 2 <= len(ours)
 
 
 @pytest.mark.parametrize(
     ("bad", "why"),
     [
-        pytest.param([Listed(id="a"), Listed(id="a", priority=1)], "twice, and differently", id="twice"),
-        pytest.param([Listed(id="")], "no id", id="no id"),
-        pytest.param([Listed(id="a/b")], "no id", id="a slash"),
-        pytest.param([Listed(id="a\nb")], "no id", id="not printable"),
-        pytest.param([Listed(id="é" * 101)], "no id", id="too long"),
-        pytest.param([Listed(id="a", priority=10**9)], "priority", id="priority"),
-        pytest.param([Listed(id="a", replicas=0)], "replicas", id="no replicas"),
-        pytest.param([Listed(id="a", replicas=1001)], "replicas", id="too many replicas"),
-        pytest.param([Listed(id="a", spec={"x": "y" * 8192})], "spec has 8200 bytes", id="a large spec"),
-        pytest.param([Listed(id="a", labels={"x": "y" * 8192})], "labels has 8200 bytes", id="large labels"),
+        pytest.param(
+            [ListedResource(id="a"), ListedResource(id="a", priority=1)], "twice, and differently", id="twice"
+        ),
+        pytest.param([ListedResource(id="")], "no id", id="no id"),
+        pytest.param([ListedResource(id="a/b")], "no id", id="a slash"),
+        pytest.param([ListedResource(id="a\nb")], "no id", id="not printable"),
+        pytest.param([ListedResource(id="é" * 101)], "no id", id="too long"),
+        pytest.param([ListedResource(id="a", priority=10**9)], "priority", id="priority"),
+        pytest.param([ListedResource(id="a", replicas=0)], "replicas", id="no replicas"),
+        pytest.param([ListedResource(id="a", replicas=1001)], "replicas", id="too many replicas"),
+        pytest.param([ListedResource(id="a", spec={"x": "y" * 8192})], "spec has 8200 bytes", id="a large spec"),
+        pytest.param([ListedResource(id="a", labels={"x": "y" * 8192})], "labels has 8200 bytes", id="large labels"),
     ],
 )
-def test_what_cannot_be_listed(bad: list[Listed], why: str) -> None:
+def test_what_cannot_be_listed(bad: list[ListedResource], why: str) -> None:
     assert why in problem(bad, KIND)
 
 
 def test_an_exclusive_kind_has_one_task_each() -> None:
     exclusive = replace(KIND, exclusive=True)
-    assert "exclusive" in problem([Listed(id="a", replicas=2)], exclusive)
-    assert problem([Listed(id="a", replicas=1), Listed(id="b"), Listed(id="b")], exclusive) == ""
+    assert "exclusive" in problem([ListedResource(id="a", replicas=2)], exclusive)
+    assert (
+        problem([ListedResource(id="a", replicas=1), ListedResource(id="b"), ListedResource(id="b")], exclusive) == ""
+    )
 
 
 # Asking
@@ -192,7 +196,7 @@ def ask(
     began: datetime = T0,
     now: datetime = T0,
     kind: KindRecord = KIND,
-) -> Ask | Wait:
+) -> QuerySource | WaitUntil:
     there = {A: 0, B: 0} if nodes is None else nodes
     return next_query(kind, asked, outcome, sync, there, TermNumber(7), began, now)
 
@@ -204,43 +208,53 @@ LATE = after(seconds=60) + GRACE
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        pytest.param(ask(None), Ask(A, False, NEVER), id="never asked"),
-        pytest.param(ask(None, nodes={A: 2, B: 1}), Ask(B, False, NEVER), id="the idlest is asked"),
-        pytest.param(ask(None, nodes={}), Wait(None), id="nobody can be asked"),
-        pytest.param(ask(None, kind=replace(KIND, source_every=None)), Wait(None), id="no source"),
-        pytest.param(ask(query(), now=after(seconds=5)), Wait(LATE), id="under way"),
-        pytest.param(ask(query("2"), last(nonce="1"), now=after(seconds=5)), Wait(LATE), id="the answer is older"),
-        pytest.param(ask(query(force=True), now=LATE), Ask(B, True, NEVER), id="late"),
-        pytest.param(ask(query(), nodes={A: 0}, now=LATE), Ask(A, False, NEVER), id="late, and there is no other"),
-        pytest.param(ask(query(), nodes={B: 0}), Ask(B, False, NEVER), id="gone"),
-        pytest.param(ask(query(), last()), Wait(after(minutes=30)), id="answered"),
-        pytest.param(ask(query(), last(), now=after(minutes=30)), Ask(A, False, NEVER), id="due"),
-        pytest.param(ask(query(force=True), last(), now=after(minutes=31)), Ask(A, False, NEVER), id="force is over"),
-        pytest.param(ask(query(), last(error="oh")), Wait(T0 + FRESH), id="failed"),
-        pytest.param(ask(query(), last(error="oh"), now=T0 + FRESH), Ask(B, False, NEVER), id="failed, by another"),
-        pytest.param(ask(query(), last(), SYNC), Ask(A, True, Revision(40)), id="wanted now"),
-        pytest.param(ask(query(sync=Revision(9)), sync=SYNC), Ask(A, True, Revision(40)), id="wanted, and under way"),
+        pytest.param(ask(None), QuerySource(A, False, NEVER), id="never asked"),
+        pytest.param(ask(None, nodes={A: 2, B: 1}), QuerySource(B, False, NEVER), id="the idlest is asked"),
+        pytest.param(ask(None, nodes={}), WaitUntil(None), id="nobody can be asked"),
+        pytest.param(ask(None, kind=replace(KIND, source_every=None)), WaitUntil(None), id="no source"),
+        pytest.param(ask(query(), now=after(seconds=5)), WaitUntil(LATE), id="under way"),
+        pytest.param(ask(query("2"), last(nonce="1"), now=after(seconds=5)), WaitUntil(LATE), id="the answer is older"),
+        pytest.param(ask(query(force=True), now=LATE), QuerySource(B, True, NEVER), id="late"),
         pytest.param(
-            ask(query(sync=Revision(40)), last(), now=after(minutes=30)), Ask(A, False, Revision(40)), id="remembered"
+            ask(query(), nodes={A: 0}, now=LATE), QuerySource(A, False, NEVER), id="late, and there is no other"
+        ),
+        pytest.param(ask(query(), nodes={B: 0}), QuerySource(B, False, NEVER), id="gone"),
+        pytest.param(ask(query(), last()), WaitUntil(after(minutes=30)), id="answered"),
+        pytest.param(ask(query(), last(), now=after(minutes=30)), QuerySource(A, False, NEVER), id="due"),
+        pytest.param(
+            ask(query(force=True), last(), now=after(minutes=31)), QuerySource(A, False, NEVER), id="force is over"
+        ),
+        pytest.param(ask(query(), last(error="oh")), WaitUntil(T0 + FRESH), id="failed"),
+        pytest.param(
+            ask(query(), last(error="oh"), now=T0 + FRESH), QuerySource(B, False, NEVER), id="failed, by another"
+        ),
+        pytest.param(ask(query(), last(), SYNC), QuerySource(A, True, Revision(40)), id="wanted now"),
+        pytest.param(
+            ask(query(sync=Revision(9)), sync=SYNC), QuerySource(A, True, Revision(40)), id="wanted, and under way"
+        ),
+        pytest.param(
+            ask(query(sync=Revision(40)), last(), now=after(minutes=30)),
+            QuerySource(A, False, Revision(40)),
+            id="remembered",
         ),
         pytest.param(
             ask(query(term=6), last(), began=after(seconds=59), now=after(seconds=59)),
-            Wait(after(minutes=30)),
+            WaitUntil(after(minutes=30)),
             id="a new leader, soon after",
         ),
         pytest.param(
             ask(query(term=6), last(), began=after(seconds=61), now=after(seconds=61)),
-            Ask(A, False, NEVER),
+            QuerySource(A, False, NEVER),
             id="a new leader, later",
         ),
         pytest.param(
             ask(query(term=6), began=after(seconds=61), now=after(seconds=61)),
-            Wait(LATE),
+            WaitUntil(LATE),
             id="a new leader, and the query is under way",
         ),
     ],
 )
-def test_who_is_asked_when(found: Ask | Wait, expected: Ask | Wait) -> None:
+def test_who_is_asked_when(found: QuerySource | WaitUntil, expected: QuerySource | WaitUntil) -> None:
     assert found == expected
 
 

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.decide.load import Candidate, NoneIdle, Shares, has_moved, idlest, score, smoothed
+from rota.decide.load import LoadCandidate, NoneIdle, Shares, has_moved, idlest, score, smoothed
 from rota.model.ids import NodeId
 
 SECOND = timedelta(seconds=1)
 shares = st.builds(Shares, cpu=st.floats(0, 1), executors=st.floats(0, 1), memory=st.floats(0, 1))
 
 
-def candidate(name: str, score: float = 0.0, free: int = 4, refusal: str | None = None) -> Candidate:
-    return Candidate(node=NodeId(name), score=score, free=free, refusal=refusal)
+def candidate(name: str, score: float = 0.0, free: int = 4, refusal: str | None = None) -> LoadCandidate:
+    return LoadCandidate(node=NodeId(name), score=score, free=free, refusal=refusal)
 
 
 @pytest.mark.parametrize(
@@ -69,9 +69,9 @@ def test_a_score_is_told_again_when_it_moved_by_a_point() -> None:
         pytest.param([candidate("a", 1, refusal="cordoned"), candidate("b", 90)], "b", id="only those to be had"),
     ],
 )
-def test_the_idlest(candidates: list[Candidate], expected: str) -> None:
+def test_the_idlest(candidates: list[LoadCandidate], expected: str) -> None:
     found = idlest(candidates)
-    assert isinstance(found, Candidate)
+    assert isinstance(found, LoadCandidate)
     assert found.node == expected
 
 

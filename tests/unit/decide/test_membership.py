@@ -1,6 +1,6 @@
 from datetime import UTC, datetime, timedelta
 
-from rota.decide.membership import Join, Moves, TakeOver, WaitFor, admission, moves
+from rota.decide.membership import Join, MembershipChanges, TakeOver, WaitFor, admission, moves
 from rota.model.ids import LeaseId, NodeId, SessionId
 from rota.model.node import Node, Role
 
@@ -35,6 +35,6 @@ def test_a_copy_of_the_folder_on_another_host_is_a_stranger() -> None:
 
 def test_moves_tell_who_came_went_and_restarted() -> None:
     ann, bob, first, second = NodeId("ann"), NodeId("bob"), SessionId("s1"), SessionId("s2")
-    assert moves({}, {ann: first}) == Moves(joined=(ann,))
-    assert moves({ann: first, bob: first}, {ann: second}) == Moves(left=(bob,), restarted=(ann,))
-    assert moves({ann: first}, {ann: first}) == Moves()
+    assert moves({}, {ann: first}) == MembershipChanges(joined=(ann,))
+    assert moves({ann: first, bob: first}, {ann: second}) == MembershipChanges(left=(bob,), restarted=(ann,))
+    assert moves({ann: first}, {ann: first}) == MembershipChanges()

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from rota.decide.peers import (
     ENOUGH,
     Heard,
-    Ledger,
-    Verdict,
+    PeerVerdict,
+    StrikeLedger,
     Withheld,
     calm,
     health,
@@ -68,7 +68,7 @@ def test_with_one_other_it_is_struck() -> None:
 
 
 def test_a_ledger_keeps_three_strikes_and_an_answer_wipes_them_out() -> None:
-    ledger, present = Ledger(A), members("bc")
+    ledger, present = StrikeLedger(A), members("bc")
     for number in range(5):
         ledger.take(Heard({B: f"try {number}"}, frozenset({C})), present, NOW + number * EVERY)
     assert ledger.strikes[B].at == [NOW + number * EVERY for number in range(ENOUGH)]
@@ -78,7 +78,7 @@ def test_a_ledger_keeps_three_strikes_and_an_answer_wipes_them_out() -> None:
 
 
 def test_a_new_life_begins_without_strikes() -> None:
-    ledger = Ledger(A)
+    ledger = StrikeLedger(A)
     ledger.take(Heard({B: "no"}, frozenset()), members("b"), NOW)
     ledger.take(Heard({B: "no"}, frozenset()), {B: SessionId("b2")}, NOW + EVERY)
     assert ledger.strikes[B].at == [NOW + EVERY]
@@ -178,7 +178,7 @@ def test_moments_count_as_one_observer_would() -> None:
 
 # Transitions
 
-ONLINE, SUSPECT, OFFLINE = (Verdict(standing, "why") for standing in Standing)
+ONLINE, SUSPECT, OFFLINE = (PeerVerdict(standing, "why") for standing in Standing)
 
 
 def known(is_online: bool, falls: int = 0, ago: float = 0) -> NodeHealth:
@@ -192,7 +192,7 @@ def test_a_node_that_comes_is_online() -> None:
 
 
 @pytest.mark.parametrize("verdict", [OFFLINE, None], ids=["not reached", "gone"])
-def test_going_offline_is_a_fall(verdict: Verdict | None) -> None:
+def test_going_offline_is_a_fall(verdict: PeerVerdict | None) -> None:
     after = health(known(True), B, verdict, NOW, EVERY)
     assert after is not None
     assert not after.is_online
@@ -210,7 +210,7 @@ def test_going_offline_is_a_fall(verdict: Verdict | None) -> None:
         pytest.param(known(False, 2, ago=19), ONLINE, id="who fell twice waits two checks"),
     ],
 )
-def test_nothing_changes(before: NodeHealth, verdict: Verdict | None) -> None:
+def test_nothing_changes(before: NodeHealth, verdict: PeerVerdict | None) -> None:
     assert health(before, B, verdict, NOW, EVERY) is None
 
 

@@ -1,11 +1,13 @@
 """Which connections a door has room for."""
 
-from rota.decide.places import Admit, Full, Seat, room_for
+from rota.decide.places import Admit, Full, OpenConnection, room_for
 from rota.kit.instant import Instant
 
 
-def seat(name: str, address: str = "a", *, idle: bool = True, asked: bool = False, since: float = 0) -> Seat[str]:
-    return Seat(name, address, idle, asked, Instant(since))
+def seat(
+    name: str, address: str = "a", *, idle: bool = True, asked: bool = False, since: float = 0
+) -> OpenConnection[str]:
+    return OpenConnection(name, address, idle, asked, Instant(since))
 
 
 def test_there_is_room_while_places_are_left() -> None:

@@ -5,11 +5,11 @@ import threading
 
 import pytest
 
-from rota.kit.aside import Aside, at_once, in_thread
+from rota.kit.aside import Offload, at_once, in_thread
 
 
 @pytest.mark.parametrize("aside", [in_thread, at_once])
-async def test_what_is_computed_comes_back_and_so_does_its_error(aside: Aside) -> None:
+async def test_what_is_computed_comes_back_and_so_does_its_error(aside: Offload) -> None:
     assert await aside(lambda: 1 + 1) == 2
     with pytest.raises(ZeroDivisionError):
         await aside(lambda: 1 // 0)

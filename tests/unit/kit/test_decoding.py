@@ -12,7 +12,7 @@ from rota.model import codec
 from rota.model.errors import Invalid
 from rota.model.node import Leader
 from rota.node.control_socket import _reply
-from rota.node.relay.wire import Wire
+from rota.node.relay.wire import FrameConnection
 
 NO_TEXT, DEEP = b'{"v": "\xff"}', b"[" * 100_000
 MSGPACK = [b"\xa1\xff", b"\x91" * 100_000, b"\x92\x01\xa1\xff", b"", b"\xc1"]
@@ -39,7 +39,7 @@ async def test_a_request_to_the_control_socket_that_is_none_is_answered(data: by
 async def test_a_line_between_relays_ends_and_nothing_else(data: bytes) -> None:
     ours, theirs = socket.socketpair()
     ended = asyncio.Event()
-    wire = Wire(ours, lambda _: None, ended.set)
+    wire = FrameConnection(ours, lambda _: None, ended.set)
     with theirs:
         theirs.sendall(frames.encode(data, limit=2**20))
         await asyncio.wait_for(ended.wait(), 60)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.kit.frames import LENGTH, Decoder, FrameTooLong, encode
+from rota.kit.frames import LENGTH, FrameDecoder, FrameTooLong, encode
 
 
 def chunks(stream: bytes, cuts: list[int]) -> list[bytes]:
@@ -16,7 +16,7 @@ def chunks(stream: bytes, cuts: list[int]) -> list[bytes]:
 
 @given(st.lists(st.binary(max_size=200)), st.lists(st.integers(min_value=0)))
 def test_any_chunking_gives_the_payloads_back(payloads, cuts):
-    decoder = Decoder()
+    decoder = FrameDecoder()
     stream = b"".join(encode(payload) for payload in payloads)
     assert [whole for chunk in chunks(stream, cuts) for whole in decoder.feed(chunk)] == payloads
     assert decoder.pending == 0
@@ -24,7 +24,7 @@ def test_any_chunking_gives_the_payloads_back(payloads, cuts):
 
 @given(st.binary(max_size=50), st.integers(min_value=0))
 def test_a_torn_frame_is_pending(payload, cut):
-    decoder = Decoder()
+    decoder = FrameDecoder()
     torn = encode(payload)[: cut % len(encode(payload))]
     assert decoder.feed(torn) == []
     assert decoder.pending == len(torn)
@@ -32,27 +32,27 @@ def test_a_torn_frame_is_pending(payload, cut):
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
 def test_a_decoder_takes_what_sockets_give(kind):
-    assert Decoder().feed(kind(encode(b"abc"))) == [b"abc"]
+    assert FrameDecoder().feed(kind(encode(b"abc"))) == [b"abc"]
 
 
 def test_a_payload_is_the_readers_to_keep():
     buffer = bytearray(encode(b"abc"))
-    (payload,) = Decoder().feed(buffer)
+    (payload,) = FrameDecoder().feed(buffer)
     buffer[:] = bytes(len(buffer))
     assert payload == b"abc"
 
 
 def test_the_longest_frame_passes_and_a_byte_more_does_not():
-    assert Decoder(limit=3).feed(encode(b"abc", limit=3)) == [b"abc"]
+    assert FrameDecoder(limit=3).feed(encode(b"abc", limit=3)) == [b"abc"]
     with pytest.raises(FrameTooLong):
         encode(b"abcd", limit=3)
     with pytest.raises(FrameTooLong) as error:
-        Decoder(limit=3).feed(encode(b"abcd"))
+        FrameDecoder(limit=3).feed(encode(b"abcd"))
     assert (error.value.length, error.value.limit) == (4, 3)
 
 
 def test_a_frame_too_long_is_refused_before_its_bytes_are_held():
-    decoder = Decoder(limit=100)
+    decoder = FrameDecoder(limit=100)
     with pytest.raises(FrameTooLong):
         decoder.feed(LENGTH.pack(2**32 - 1))
     assert decoder.pending == 0

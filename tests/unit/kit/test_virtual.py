@@ -6,7 +6,7 @@ import time
 import pytest
 
 from rota.kit import virtual
-from rota.kit.virtual import Deadlock, Group
+from rota.kit.virtual import CallbackGroup, Deadlock
 
 
 def test_an_hour_passes_at_once() -> None:
@@ -35,7 +35,7 @@ def test_waiting_for_nothing_is_a_deadlock() -> None:
 
 def test_a_frozen_group_stands_still_and_goes_on() -> None:
     async def main() -> list[float]:
-        loop, ticks, group = asyncio.get_running_loop(), list[float](), Group("g")
+        loop, ticks, group = asyncio.get_running_loop(), list[float](), CallbackGroup("g")
 
         async def tick() -> None:
             while True:
@@ -57,7 +57,7 @@ def test_a_frozen_group_stands_still_and_goes_on() -> None:
 
 def test_what_a_group_starts_belongs_to_it_too() -> None:
     async def main() -> list[str]:
-        told, group = list[str](), Group("g")
+        told, group = list[str](), CallbackGroup("g")
 
         async def parent() -> None:
             async with asyncio.TaskGroup() as tasks:
@@ -82,7 +82,7 @@ def test_what_a_group_starts_belongs_to_it_too() -> None:
 
 def test_a_crashed_group_does_not_clean_up() -> None:
     async def main() -> list[str]:
-        told, group = list[str](), Group("g")
+        told, group = list[str](), CallbackGroup("g")
 
         async def careful() -> None:
             try:
@@ -108,7 +108,7 @@ def test_an_answer_that_came_during_the_freeze_counts_although_the_time_is_up() 
     """As in a process after SIGCONT: what is ready is handled before the overdue timer is heard."""
 
     async def main() -> str:
-        group, answer = Group("g"), asyncio.get_running_loop().create_future()
+        group, answer = CallbackGroup("g"), asyncio.get_running_loop().create_future()
 
         async def ask() -> str:
             async with asyncio.timeout(2):

@@ -13,7 +13,7 @@ import pytest
 from rota.model.errors import Conflict, RotaError, Unavailable
 from rota.node import admin, admin_protocol
 from rota.node.admin import Admins, secret
-from rota.node.admin_protocol import Admin, Cmd, Ret, figures
+from rota.node.admin_protocol import Admin, AdminStatus, Cmd, figures
 from rota.workloads.services.admin_spec import AdminSpec
 from rota.workloads.services.frames import BOX, MAGIC, wire
 from tests.kit.servers import free_port
@@ -69,7 +69,7 @@ async def test_a_stat_has_the_originals_fields_and_ours(services: MemoryServices
     services.work("logic", 1, 3, ms=20)
     services.enqueue("logic", 2, 4)
     ret, stat = await ask(admin_of(services), Cmd.STAT)
-    assert ret == Ret.DONE
+    assert ret == AdminStatus.DONE
     assert set(stat) >= ORIGINAL
     assert stat["workers"] == {"1": 2, "2": 1}
     assert stat["pending_tasks"] == {"1": 0, "2": 4}
@@ -94,11 +94,11 @@ async def test_clear_drops_what_waits(services: MemoryServices) -> None:
     def clear(**payload: object) -> Any:
         return ask(admin_of(services), Cmd.CLEAR, {**ANYBODY, "payload": payload})
 
-    assert await clear(group_list=[], all_groups=False) == (Ret.DONE, {})
-    assert await clear(group_list=[2], all_groups=False) == (Ret.DONE, {"2": 3})
-    assert await clear(group_list=None, all_groups=True) == (Ret.DONE, {"1": 5, "2": 0})
+    assert await clear(group_list=[], all_groups=False) == (AdminStatus.DONE, {})
+    assert await clear(group_list=[2], all_groups=False) == (AdminStatus.DONE, {"2": 3})
+    assert await clear(group_list=None, all_groups=True) == (AdminStatus.DONE, {"1": 5, "2": 0})
     ret, content = await clear(group_list=[9], all_groups=False)
-    assert (ret, content) == (Ret.CANNOT, {"error": 'service "logic" has no group 9; there are 1, 2'})
+    assert (ret, content) == (AdminStatus.CANNOT, {"error": 'service "logic" has no group 9; there are 1, 2'})
 
 
 async def test_reload_is_answered_by_what_came_of_it(services: MemoryServices) -> None:
@@ -108,9 +108,9 @@ async def test_reload_is_answered_by_what_came_of_it(services: MemoryServices) -
     async def refused() -> object:
         raise Conflict("the node is stopping; it takes in no new code")
 
-    assert await ask(admin_of(services, done), Cmd.RELOAD) == (Ret.DONE, {"generation": 2, "previous": 1})
+    assert await ask(admin_of(services, done), Cmd.RELOAD) == (AdminStatus.DONE, {"generation": 2, "previous": 1})
     ret, content = await ask(admin_of(services, refused), Cmd.RELOAD)
-    assert (ret, content["error"]) == (Ret.CANNOT, "the node is stopping; it takes in no new code")
+    assert (ret, content["error"]) == (AdminStatus.CANNOT, "the node is stopping; it takes in no new code")
 
 
 async def test_a_long_reload_is_answered_as_begun_and_goes_on(
@@ -124,14 +124,14 @@ async def test_a_long_reload_is_answered_as_begun_and_goes_on(
         ended.set()
         raise Conflict("too late for anybody to hear")
 
-    assert await ask(admin_of(services, long), Cmd.RELOAD) == (Ret.DONE, None)
+    assert await ask(admin_of(services, long), Cmd.RELOAD) == (AdminStatus.DONE, None)
     gate.set()
     await asyncio.wait_for(ended.wait(), 60)
 
 
 async def test_stop_stops(services: MemoryServices) -> None:
     calls = Calls()
-    assert await ask(admin_of(services, stop=calls.stop), Cmd.STOP) == (Ret.DONE, None)
+    assert await ask(admin_of(services, stop=calls.stop), Cmd.STOP) == (AdminStatus.DONE, None)
     assert calls.stopped == 1
 
 
@@ -144,7 +144,7 @@ async def test_who_does_not_know_the_password_gets_nothing(
     guarded = admin_of(services, stop=calls.stop, username="ann", password="sécret")
     for name, password in [(None, None), ("ann", "x"), ("bob", "sécret"), ("ann", None), ("ann", "sécret "), ("", "")]:
         ret, content = await ask(guarded, cmd, {"auth": {"username": name, "password": password}, "payload": None})
-        assert ret == Ret.DENIED
+        assert ret == AdminStatus.DENIED
         assert content == {"error": "wrong username or password; give those of admin_username= and admin_password="}
     assert calls.stopped == 0
 
@@ -152,7 +152,7 @@ async def test_who_does_not_know_the_password_gets_nothing(
 async def test_who_knows_it_is_let_in(services: MemoryServices) -> None:
     body = {"auth": {"username": "ann", "password": "sécret"}, "payload": None}
     ret, _ = await ask(admin_of(services, username="ann", password="sécret"), Cmd.STAT, body)
-    assert ret == Ret.DONE
+    assert ret == AdminStatus.DONE
 
 
 async def test_a_password_that_cannot_be_looked_up_lets_nobody_in(services: MemoryServices) -> None:
@@ -160,7 +160,7 @@ async def test_a_password_that_cannot_be_looked_up_lets_nobody_in(services: Memo
         return "", secret("file:/nowhere/password", {})
 
     ret, content = await ask(Admin("logic", services, nothing, lambda: None, credentials), Cmd.STAT)
-    assert ret == Ret.CANNOT
+    assert ret == AdminStatus.CANNOT
     assert "nowhere" not in content["error"]
 
 
@@ -174,7 +174,7 @@ async def test_a_password_that_cannot_be_looked_up_lets_nobody_in(services: Memo
 )  # fmt: skip
 async def test_a_body_that_is_no_request_is_refused(services: MemoryServices, body: bytes) -> None:
     ret, content = await ask(admin_of(services), Cmd.STAT, body)
-    assert ret == Ret.BAD_REQUEST
+    assert ret == AdminStatus.BAD_REQUEST
     assert content["error"].startswith("the body is no admin request")
 
 
@@ -182,26 +182,26 @@ async def test_a_body_that_is_no_request_is_refused(services: MemoryServices, bo
 async def test_a_payload_that_is_none_is_refused(services: MemoryServices, payload: object) -> None:
     services.enqueue("logic", 1, 5)
     ret, content = await ask(admin_of(services), Cmd.CLEAR, {**ANYBODY, "payload": payload})
-    assert ret == Ret.BAD_REQUEST
+    assert ret == AdminStatus.BAD_REQUEST
     assert content["error"].startswith("the payload is not that of clear")
     assert services.groups["logic"][1].pending == 5
 
 
 async def test_an_unknown_cmd_is_answered(services: MemoryServices) -> None:
     ret, content = await ask(admin_of(services), 20001)
-    assert ret == Ret.UNKNOWN_CMD
+    assert ret == AdminStatus.UNKNOWN_CMD
     assert content["error"].endswith("there are 20000 stat, 21001 reload, 21003 stop, 21004 clear")
 
 
 async def test_what_fails_is_answered_as_not_possible(services: MemoryServices) -> None:
     services.silent.add("logic")
     ret, content = await ask(admin_of(services), Cmd.STAT)
-    assert (ret, content["error"]) == (Ret.CANNOT, 'the proxy of service "logic" did not answer within 5 s')
+    assert (ret, content["error"]) == (AdminStatus.CANNOT, 'the proxy of service "logic" did not answer within 5 s')
 
     async def broken() -> object:
         raise ZeroDivisionError("by nobody")
 
-    assert (await ask(admin_of(services, broken), Cmd.RELOAD))[0] == Ret.CANNOT
+    assert (await ask(admin_of(services, broken), Cmd.RELOAD))[0] == AdminStatus.CANNOT
 
 
 # Doors

@@ -22,7 +22,7 @@ from rota.node.children import ChildProcess
 from rota.node.pipes.channel import Pipe
 from rota.node.pipes.relay import AskTallies, RelayTold
 from rota.node.relay import hold
-from rota.node.relay.hold import RelayHold, RelayPlace
+from rota.node.relay.hold import NodeRelay, RelayPlace
 from tests.kit.waiting import eventually
 
 
@@ -33,11 +33,11 @@ class Sleeper:
         self.process = subprocess.Popen(["sleep", "1000"], process_group=0)
         self.pipe: Pipe | None = None
 
-    def start(self, control: int) -> tuple[kernel.Handle, int]:
+    def start(self, control: int) -> tuple[kernel.ProcessHandle, int]:
         self.pipe = Pipe(socket.socket(fileno=os.dup(control)))
         theirs, ours = os.pipe()
         os.close(theirs)
-        return kernel.Handle(self.process.pid), ours
+        return kernel.ProcessHandle(self.process.pid), ours
 
     def end(self) -> None:
         if self.pipe is not None:
@@ -119,7 +119,7 @@ async def test_nothing_stays_open_of_one_that_cannot_be_started(monkeypatch: pyt
     ends = socket.socketpair()
     monkeypatch.setattr(children, "pair", lambda: ends)
 
-    def fails(control: int) -> tuple[kernel.Handle, int]:
+    def fails(control: int) -> tuple[kernel.ProcessHandle, int]:
         raise OSError(12, "Cannot allocate memory")
 
     with pytest.raises(OSError, match="Cannot allocate memory"):
@@ -132,11 +132,11 @@ async def test_a_relay_that_dies_before_it_is_told_anything_is_started_again(
 ) -> None:
     started: list[Sleeper] = []
 
-    def dead(*_: Any) -> tuple[kernel.Handle, int]:
+    def dead(*_: Any) -> tuple[kernel.ProcessHandle, int]:
         started.append(sleeper := Sleeper())
         theirs, ours = os.pipe()
         os.close(theirs)
-        return kernel.Handle(sleeper.process.pid), ours
+        return kernel.ProcessHandle(sleeper.process.pid), ours
 
     monkeypatch.setattr(hold, "start", dead)  # nobody holds the other end of its channel
     app = rota.App("app")
@@ -148,7 +148,7 @@ async def test_a_relay_that_dies_before_it_is_told_anything_is_started_again(
     with socket.create_server(("127.0.0.1", 0)) as door:
         place = RelayPlace(config=RelayConfig(), folder=tmp_path, door=door, address="127.0.0.1:1", token=lambda: "a")
         policy = RestartPolicy(first=timedelta(milliseconds=1))
-        found = RelayHold(NodeId("a"), place, policy, SYSTEM, lambda event, *_, **__: told.append(event), list)
+        found = NodeRelay(NodeId("a"), place, policy, SYSTEM, lambda event, *_, **__: told.append(event), list)
         found.serve(app.summary())
         assert found.process is None
         await eventually(lambda: found.mend() or len(started) > 1)

@@ -42,29 +42,29 @@ def test_the_version_is_that_of_the_module(tmp_path: Path) -> None:
     assert loaded(tmp_path / "b", "", APP.replace("'1.2'", "(1, 2)"))[1] == "", "it is no text"
 
 
-def sources(file: Path, text: str) -> kept.Sources:
-    return kept.Sources("app.py", (kept.Module("app", str(file), False, text.encode()),))
+def sources(file: Path, text: str) -> kept.AppSources:
+    return kept.AppSources("app.py", (kept.Module("app", str(file), False, text.encode()),))
 
 
 def test_code_is_kept_until_its_files_change(tmp_path: Path) -> None:
     file = tmp_path / "app.py"
     file.write_text("broken(")
-    assert kept.Kept(tmp_path).keep(kept.packed(sources(file, "good")), 1)
-    later = kept.Kept(tmp_path)
+    assert kept.KeptFile(tmp_path).keep(kept.packed(sources(file, "good")), 1)
+    later = kept.KeptFile(tmp_path)
     assert later.find("app.py", 1)
     assert (later.of(1), later.of(2), later.is_outdated) == (tmp_path / kept.NAME, None, False)
-    assert not kept.Kept(tmp_path).find("other.py", 1), "another app"
+    assert not kept.KeptFile(tmp_path).find("other.py", 1), "another app"
     file.write_text("fixed")
     assert later.find("app.py", 1)
     assert later.is_outdated
     later.drop()
-    assert not kept.Kept(tmp_path).find("app.py", 1)
+    assert not kept.KeptFile(tmp_path).find("app.py", 1)
 
 
 def test_code_that_is_on_disk_is_not_kept(tmp_path: Path) -> None:
     file = tmp_path / "app.py"
     file.write_text("good")
-    held = kept.Kept(tmp_path)
+    held = kept.KeptFile(tmp_path)
     assert held.keep(kept.packed(sources(file, "other")), 1)
     assert held.keep(kept.packed(sources(file, "good")), 2)
     assert (held.is_used, (tmp_path / kept.NAME).exists()) == (False, False)
@@ -72,10 +72,10 @@ def test_code_that_is_on_disk_is_not_kept(tmp_path: Path) -> None:
 
 def test_what_cannot_be_read_or_written_is_not_used(tmp_path: Path) -> None:
     (tmp_path / kept.NAME).write_bytes(b"torn")
-    assert not kept.Kept(tmp_path).find("app.py", 1)
-    assert not kept.Kept(tmp_path).keep(b"", 1), "it was too large"
+    assert not kept.KeptFile(tmp_path).find("app.py", 1)
+    assert not kept.KeptFile(tmp_path).keep(b"", 1), "it was too large"
     assert not (tmp_path / kept.NAME).exists(), "what was kept before is of another generation"
-    assert not kept.Kept(tmp_path / "gone").keep(kept.packed(sources(tmp_path / "app.py", "good")), 1)
+    assert not kept.KeptFile(tmp_path / "gone").keep(kept.packed(sources(tmp_path / "app.py", "good")), 1)
 
 
 def release(folder: Path, value: int, *, is_broken: bool = False) -> Path:
@@ -108,10 +108,10 @@ def test_a_release_that_was_gone_back_to_is_kept_while_the_link_leads_to_another
     target = str(link / "shop_of_code.py")
     data = collected(target)
     lead(link, bad)
-    held = kept.Kept(tmp_path)
+    held = kept.KeptFile(tmp_path)
     assert (held.keep(data, 1), held.is_used) == (True, True), "a node that starts anew would import the broken one"
 
-    later = kept.Kept(tmp_path)
+    later = kept.KeptFile(tmp_path)
     assert (later.find(target, 1), later.is_outdated) == (True, False)
     lead(link, release(tmp_path / "3", 3))
     assert (later.find(target, 1), later.is_outdated) == (True, True)
@@ -144,6 +144,6 @@ def test_a_compiled_module_is_told_apart_and_not_kept(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("")
     compiled = kept.Module("fast", str(tmp_path / "fast.so"), False, b"\x7fELF\0")
     plain = sources(tmp_path / "app.py", "good")
-    both = kept.Sources("app.py", (*plain.modules, compiled))
+    both = kept.AppSources("app.py", (*plain.modules, compiled))
     assert kept.digest(both) != kept.digest(plain)
     assert kept.unpacked(kept.packed(both)).modules == plain.modules

@@ -10,7 +10,7 @@ import pytest
 
 from rota.model.errors import Conflict, Unavailable
 from rota.node import control_socket
-from rota.node.control_socket import Refused, Verb, call, serve
+from rota.node.control_socket import ControlError, Verb, call, serve
 
 
 async def shout(request: dict[str, Any]) -> Any:
@@ -57,13 +57,15 @@ async def test_no_other_user_can_connect_even_before_its_mode_is_set(
 
 async def test_refusals_keep_their_words_and_their_exit_code(tmp_path: Path) -> None:
     async with serve(tmp_path, VERBS):
-        with pytest.raises(Refused, match="a reload is under way") as refused:
+        with pytest.raises(ControlError, match="a reload is under way") as refused:
             await call(tmp_path, "refuse", 60)
         assert refused.value.exit_code == 5
-        with pytest.raises(Refused, match="no such verb: 'dance'; there are break, refuse, shout, sleep") as unknown:
+        with pytest.raises(
+            ControlError, match="no such verb: 'dance'; there are break, refuse, shout, sleep"
+        ) as unknown:
             await call(tmp_path, "dance", 60)
         assert unknown.value.exit_code == 2
-        with pytest.raises(Refused, match="ZeroDivisionError: by nobody") as broken:
+        with pytest.raises(ControlError, match="ZeroDivisionError: by nobody") as broken:
             await call(tmp_path, "break", 60)
         assert broken.value.exit_code == 1
 

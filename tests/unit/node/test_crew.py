@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rota.decide.crew import Pool
+from rota.decide.crew import WorkerPool
 from rota.decide.restart import RestartPolicy
 from rota.kit.clock import SYSTEM
 from rota.model.config import RuntimeConfig
@@ -119,7 +119,7 @@ async def test_workers_with_large_orders_are_asked_for_as_the_loader_reads(tmp_p
     )
     running = asyncio.create_task(runner.run())
     try:
-        crew.man({f"task:{each.task}": Post(Pool(f"task:{each.task}", 1), "task", order=each) for each in orders})
+        crew.man({f"task:{each.task}": Post(WorkerPool(f"task:{each.task}", 1), "task", order=each) for each in orders})
         for number in range(1, 4):
             await eventually(lambda number=number: len(loader.forked) == number and (loader.waiting or number == 3))
             loader.read()

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from rota.model.errors import Rejected
-from rota.node.emitting import Aside, Emitter
+from rota.node.emitting import Emitter, EmitterThread
 from rota.node.pipes.brief import Emitting
 from rota.node.pipes.channel import pair
-from rota.node.relay.wire import Ack, Any_, Batch, Opening, Wire
-from rota.workloads.resources.relay.held import Emission, Refused
+from rota.node.relay.wire import AckFrame, Any_, BatchFrame, FrameConnection, OpeningFrame
+from rota.workloads.resources.relay.held import Emission, RefusedMessage
 from tests.kit.sinks import message, numbers
 from tests.kit.waiting import eventually
 
@@ -22,15 +22,15 @@ class Peer:
     """A relay of the test's own, which acks what it is told to."""
 
     def __init__(self, sock: socket.socket) -> None:
-        self.batches: list[Batch] = []
-        self.openings: list[Opening] = []
-        self.wire = Wire(sock, self._heard, lambda: None)
+        self.batches: list[BatchFrame] = []
+        self.openings: list[OpeningFrame] = []
+        self.wire = FrameConnection(sock, self._heard, lambda: None)
 
     def _heard(self, record: Any_) -> None:
         match record:
-            case Batch():
+            case BatchFrame():
                 self.batches.append(record)
-            case Opening():
+            case OpeningFrame():
                 self.openings.append(record)
 
     @property
@@ -39,7 +39,9 @@ class Peer:
 
     def ack(self, *refused: int) -> None:
         last = self.batches[-1].sequence
-        self.wire.send(Ack(last, tuple(Refused(last, message(number).id, "no queue") for number in refused)))
+        self.wire.send(
+            AckFrame(last, tuple(RefusedMessage(last, message(number).id, "no queue") for number in refused))
+        )
 
 
 def emissions(count: int, first: int = 0) -> list[Emission]:
@@ -142,7 +144,7 @@ async def test_a_message_that_was_refused_raises_where_its_confirmation_is_waite
 
 
 async def test_a_thread_emits_for_sync_code(sockets: tuple[socket.socket, socket.socket]) -> None:
-    aside, relay = Aside(TERMS, lambda: None), Peer(sockets[1])
+    aside, relay = EmitterThread(TERMS, lambda: None), Peer(sockets[1])
     aside.start()
     aside.connect(sockets[0].dup())
     emitting = asyncio.create_task(asyncio.to_thread(aside.call, aside.emitter.emit(emissions(5), confirm=5)))

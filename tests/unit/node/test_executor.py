@@ -2,8 +2,8 @@
 
 import socket
 
-from rota.node.executor import Inbox
-from rota.workloads.jobs.run import Halt
+from rota.node.executor import OrderQueue
+from rota.workloads.jobs.run import AttemptStop
 from tests.kit.interrupting import at_every_line
 
 
@@ -12,7 +12,7 @@ class Post:
 
     def __init__(self) -> None:
         self.agent, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.inbox = Inbox(self.theirs, Halt())
+        self.inbox = OrderQueue(self.theirs, AttemptStop())
         self.agent.send(b"order")
         self.taken = b""
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from rota.decide.fleet import Claim
+from rota.decide.fleet import FleetClaim
 from rota.kit.clock import SYSTEM
 from rota.kit.record import replace
 from rota.model import codec, keys
@@ -28,8 +28,8 @@ async def record(store: Store) -> FleetRecord | None:
 
 
 async def test_of_two_fleets_on_one_store_the_second_does_not_join() -> None:
-    identity = Identity(node=A, home="h", role=Role.BOTH, lease_ttl=timedelta(seconds=60), claim=Claim(app="shop"))
-    stranger = replace(identity, node=B, home="other", claim=Claim(app="blog"))
+    identity = Identity(node=A, home="h", role=Role.BOTH, lease_ttl=timedelta(seconds=60), claim=FleetClaim(app="shop"))
+    stranger = replace(identity, node=B, home="other", claim=FleetClaim(app="blog"))
     async with open_store("memory://") as store:
         await join(store, identity, SYSTEM)
         with pytest.raises(Invalid, match='the store holds the fleet "shop" with the app shop'):
@@ -40,28 +40,28 @@ async def test_of_two_fleets_on_one_store_the_second_does_not_join() -> None:
 
 async def test_of_two_fleets_that_start_at_the_same_time_one_gets_the_store() -> None:
     async with open_store("memory://") as store:
-        tries = [check_belonging(store, node, Claim(app=node), SYSTEM) for node in (A, B)]
+        tries = [check_belonging(store, node, FleetClaim(app=node), SYSTEM) for node in (A, B)]
         outcomes = await asyncio.gather(*tries, return_exceptions=True)
         assert [outcome for outcome in outcomes if outcome is None] == [None]
         found = await record(store)
         assert found is not None
         loser = B if found.name == A else A
         with pytest.raises(Invalid, match=f'this node runs the app "{loser}"'):
-            await check_belonging(store, loser, Claim(app=loser), SYSTEM)
+            await check_belonging(store, loser, FleetClaim(app=loser), SYSTEM)
 
 
 async def test_an_app_of_an_older_fleet_that_has_only_jobs_is_locked_out_by_no_upgrade() -> None:
     job = JobRecord(spec=JobSpec(name="bill"), origin=Origin.APP, app="office", since=EPOCH, at=EPOCH)
     async with open_store("memory://") as store:
         await store.commit(Put(keys.job("bill"), codec.encode(job)))  # all of its nodes were stopped
-        await check_belonging(store, A, Claim(app="shop"), SYSTEM)
-        await check_belonging(store, B, Claim(app="office"), SYSTEM)
+        await check_belonging(store, A, FleetClaim(app="shop"), SYSTEM)
+        await check_belonging(store, B, FleetClaim(app="office"), SYSTEM)
 
 
 async def test_a_name_that_a_reload_gives_the_app_is_put_on_record() -> None:
     names = ["shop"]
     async with open_store("memory://") as store:
-        await check_belonging(store, A, Claim(app="shop"), SYSTEM)
+        await check_belonging(store, A, FleetClaim(app="shop"), SYSTEM)
         keeping = asyncio.create_task(keep_app_known(store, A, lambda: names[-1], SYSTEM, pace=0.001))
         await asyncio.sleep(0)
         names.append("store")

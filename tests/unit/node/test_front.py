@@ -8,10 +8,10 @@ from rota.node.proxy import front as fronts
 from rota.node.proxy.clients import TcpClient
 from rota.node.proxy.front import SILENT, Front
 from rota.node.proxy.loop import READ, Loop
-from rota.workloads.services.dispatch import Seat
+from rota.workloads.services.dispatch import WorkerSeat
 from rota.workloads.services.frames import BOX, wire
 from rota.workloads.services.parcels import ANSWERED, DONE
-from rota.workloads.services.table import Route, Table
+from rota.workloads.services.table import CmdRoute, Table
 
 FRAME = wire(BOX).frame(cmd=1, sn=1)
 
@@ -20,7 +20,7 @@ class Bench:
     """A front with clients over socket pairs."""
 
     def __init__(self, **changes):
-        self.front = Front(Loop(), Table(service="logic", groups={1: 1}, routes={1: Route(1)}, **changes), print)
+        self.front = Front(Loop(), Table(service="logic", groups={1: 1}, routes={1: CmdRoute(1)}, **changes), print)
         self.sockets: list[socket.socket] = []
 
     def client(self):
@@ -55,7 +55,7 @@ def bench():
             sock.close()
 
 
-class Quiet(Seat):
+class Quiet(WorkerSeat):
     """A worker whose line nobody reads."""
 
     def flush(self):

@@ -84,7 +84,7 @@ def test_a_lifeline_that_was_cut_before_it_was_held_ends_the_process_too(portabl
 
 def test_a_handle_does_not_mean_another_process_once_it_is_closed() -> None:
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], process_group=0)
-    handle = kernel.Handle(process.pid)
+    handle = kernel.ProcessHandle(process.pid)
     handle.close()
     handle.send(signal.SIGKILL)
     handle.kill()
@@ -98,7 +98,7 @@ def test_a_handle_does_not_mean_another_process_once_it_is_closed() -> None:
 def test_a_handle_kills_a_process_with_its_group(portable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROTA_PORTABLE", portable)
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], process_group=0)
-    handle = kernel.Handle(process.pid)
+    handle = kernel.ProcessHandle(process.pid)
     assert (handle.fileno() is None) == bool(portable)
     handle.kill()
     assert process.wait(60) == -signal.SIGKILL

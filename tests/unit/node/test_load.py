@@ -7,7 +7,7 @@ from rota.model import codec, keys
 from rota.model.ids import NodeId
 from rota.model.node import NodeLoad
 from rota.node.load import LoadMeter, machine, publish_load
-from rota.node.session import Session, in_session
+from rota.node.session import NodeSession, in_session
 from rota.store import open_store
 from tests.kit.identities import identity
 from tests.kit.virtual_trials import CLOCK
@@ -55,7 +55,7 @@ def test_the_fleet_is_told_at_once_and_then_when_the_score_moved_and_not_too_oft
             meter = LoadMeter(CLOCK, lambda: (4, 0), lambda: (cpu[0], 0.0))
             meter.measure()
 
-            async def body(session: Session) -> None:
+            async def body(session: NodeSession) -> None:
                 key = keys.node_load(NodeId("a"))
                 async with Recorder(store, key, await store.revision()) as recorder, asyncio.TaskGroup() as parts:
                     loops = [

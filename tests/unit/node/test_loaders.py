@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rota.node import children, kernel
-from rota.node.loaders import Target, start_process
+from rota.node.loaders import LoadTarget, start_process
 from rota.node.pipes.brief import Attempt, Brief, Emitting
 
 SECRET = "a-secret-of-somebody"
@@ -69,9 +69,9 @@ def test_a_process_that_has_not_come_to_our_code_ends_with_its_agent(what: str) 
     with one, other:
         match what:
             case "loader":
-                handle, lifeline = start_process(Target("app.py", "a"), 1, one.fileno())
+                handle, lifeline = start_process(LoadTarget("app.py", "a"), 1, one.fileno())
             case "spawned worker":
-                handle, lifeline = start_process(Target("app.py", "a"), 1, one.fileno(), 0, attempt)
+                handle, lifeline = start_process(LoadTarget("app.py", "a"), 1, one.fileno(), 0, attempt)
             case _:
                 handle, lifeline = children.start("rota.node.relay.main", one.fileno(), [])
     os.close(lifeline)  # as the kernel does when the agent ends
@@ -80,7 +80,7 @@ def test_a_process_that_has_not_come_to_our_code_ends_with_its_agent(what: str) 
     assert os.WTERMSIG(status) == signal.SIGKILL
 
 
-def ended(start: Callable[[], tuple[kernel.Handle, int]]) -> None:
+def ended(start: Callable[[], tuple[kernel.ProcessHandle, int]]) -> None:
     handle, lifeline = start()
     handle.close()
     os.close(lifeline)
@@ -90,7 +90,7 @@ def test_a_spawned_worker_is_told_what_to_do_where_nobody_else_reads_it(started:
     emitting = Emitting(sink=f"amqp://ann:{SECRET}@host")
     attempt = Attempt("r", 1, "j", env={"TOKEN": SECRET}, payload=SECRET.encode())
     brief = Brief(1, "run", "runs", 0, 1, "a", emitting=emitting, attempt=attempt)
-    ended(lambda: start_process(Target("app.py", "a"), 1, 0, 0, brief))
+    ended(lambda: start_process(LoadTarget("app.py", "a"), 1, 0, 0, brief))
     assert SECRET not in " ".join(started.argv)
     assert SECRET not in started.environ.values()
     assert started.environ["KEPT"] == "yes"

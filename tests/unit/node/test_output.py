@@ -5,15 +5,15 @@ from random import Random
 
 import pytest
 
-from rota.node.output import ATOMIC, CHUNK, Answer, Bounded, Cutter, encode, shortened
+from rota.node.output import ATOMIC, CHUNK, AttemptAnswer, Bounded, Cutter, encode, shortened
 from rota.node.pipes.brief import MARK
 
 KEY = bytes(range(1, MARK + 1))
 
 
-def parts(cutter: Cutter, *pieces: bytes) -> list[bytes | Answer]:
+def parts(cutter: Cutter, *pieces: bytes) -> list[bytes | AttemptAnswer]:
     """What comes of pieces, with output joined."""
-    found: list[bytes | Answer] = []
+    found: list[bytes | AttemptAnswer] = []
     for piece in pieces:
         for each in cutter.feed(piece):
             if isinstance(each, bytes) and found and isinstance(found[-1], bytes):
@@ -24,7 +24,7 @@ def parts(cutter: Cutter, *pieces: bytes) -> list[bytes | Answer]:
 
 
 def test_output_and_answers_come_apart_in_order() -> None:
-    one, two = Answer(1, seconds=0.5), Answer(2, "ValueError: no", 3)
+    one, two = AttemptAnswer(1, seconds=0.5), AttemptAnswer(2, "ValueError: no", 3)
     stream = b"hello\n" + encode(KEY, one) + encode(KEY, two) + b"\x00\xff after"
     assert parts(Cutter(KEY), stream) == [b"hello\n", one, two, b"\x00\xff after"]
 
@@ -32,13 +32,13 @@ def test_output_and_answers_come_apart_in_order() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_it_does_not_matter_how_the_stream_is_cut(seed: int) -> None:
     random = Random(seed)
-    expected: list[bytes | Answer] = []
+    expected: list[bytes | AttemptAnswer] = []
     stream = b""
     for number in range(30):
         # Output that is made of beginnings of the mark is the worst there is.
         output = b"".join(KEY[: random.randrange(MARK)] for _ in range(random.randrange(4)))
         expected += [output] if output else []
-        expected.append(Answer(number, "x" * random.randrange(300)))
+        expected.append(AttemptAnswer(number, "x" * random.randrange(300)))
         stream += output + encode(KEY, expected[-1])
     cuts = sorted(random.sample(range(len(stream)), 100))
     pieces = [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
@@ -55,7 +55,7 @@ def test_what_only_looked_like_an_answer_is_output() -> None:
 
 @pytest.mark.parametrize("text", ["", "short", "caf\udce9", "x" * 10_000, "ä" * 10_000, "\ud800" * 3000])
 def test_any_error_fits_into_an_answer_that_is_never_mixed_with_output(text: str) -> None:
-    answer = Answer(2**31, shortened(text), -11, 2e9, 1e6, 1e6, 2**45)
+    answer = AttemptAnswer(2**31, shortened(text), -11, 2e9, 1e6, 1e6, 2**45)
     assert len(encode(KEY, answer)) < ATOMIC
 
 

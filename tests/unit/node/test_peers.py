@@ -17,8 +17,8 @@ from rota.model.link import Presence, Whom
 from rota.model.node import Node
 from rota.model.peers import NodeHealth, Strikes
 from rota.node.peers import Peers, check_peers
-from rota.node.session import Session, in_session
-from rota.rpc.port import Link, NotMe
+from rota.node.session import NodeSession, in_session
+from rota.rpc.port import NodeLink, NotMe
 from rota.store import Store, open_store
 from rota.store.events import read
 from tests.kit.identities import identity
@@ -56,7 +56,7 @@ class Fleet:
     def start(self, name: str) -> None:
         """One more node."""
 
-        async def body(session: Session) -> None:
+        async def body(session: NodeSession) -> None:
             peers = self.peers[name] = Peers(NodeId(name), lambda node: self._link(name, node))
             keeper = HealthKeeper(self.store, NodeId(name), session.incarnation, CLOCK, EVERY)
             async with asyncio.TaskGroup() as parts:
@@ -91,9 +91,9 @@ class Fleet:
         return [(happened.kind, happened.subject) for happened in (await read(self.store, kinds=kinds)).events]
 
     @asynccontextmanager
-    async def _link(self, source: str, node: Node) -> AsyncIterator[Link]:
+    async def _link(self, source: str, node: Node) -> AsyncIterator[NodeLink]:
         self.open.append((source, node.id))
-        yield cast(Link, FakeLink(self, source, node))
+        yield cast(NodeLink, FakeLink(self, source, node))
         self.open.remove((source, node.id))
 
     def _tell(self, kind: str, subject: str, **_: object) -> None:

@@ -142,7 +142,7 @@ def test_a_pipe_that_has_no_room_for_a_descriptor_ends() -> None:
     ours.close()
 
 
-class LateWord(channels.Message, frozen=True):
+class LateWord(channels.PipeMessage, frozen=True):
     """A message that is declared when others were decoded already."""
 
     number: int
@@ -154,7 +154,7 @@ def test_a_message_is_understood_as_soon_as_it_is_declared() -> None:
     sender.send(Finish())
     assert receiver.receive() == Finish()
 
-    class LatestWord(channels.Message, frozen=True):
+    class LatestWord(channels.PipeMessage, frozen=True):
         number: int
 
     for message in (LateWord(1), LatestWord(2)):
@@ -167,5 +167,5 @@ def test_a_message_is_understood_as_soon_as_it_is_declared() -> None:
 def test_every_message_of_every_conversation_has_a_tag_of_its_own() -> None:
     for module in pkgutil.iter_modules(conversations.__path__, f"{conversations.__name__}."):
         importlib.import_module(module.name)
-    tags = [kind.__struct_config__.tag for kind in channels.Message.__subclasses__()]
+    tags = [kind.__struct_config__.tag for kind in channels.PipeMessage.__subclasses__()]
     assert sorted(tags) == sorted(set(tags))

@@ -7,8 +7,8 @@ import pytest
 
 from rota.kit import records
 from rota.model.ids import Instant
-from rota.node.relay.memory import RETRY, SEGMENT, Memory
-from rota.workloads.resources.dedup import SPAN, Window
+from rota.node.relay.memory import RETRY, SEGMENT, RelayMemory
+from rota.workloads.resources.dedup import SPAN, DedupWindow
 
 WALL = 1_700_000_000.0
 
@@ -21,8 +21,8 @@ class Life:
     """A relay's window and memory, from start to death."""
 
     def __init__(self, folder: Path, wall: float = WALL) -> None:
-        self.window = Window[str](Instant(0.0))
-        self.memory = Memory(folder)
+        self.window = DedupWindow[str](Instant(0.0))
+        self.memory = RelayMemory(folder)
         self.window.take_in(self.memory.recall(wall), Instant(0.0))
         self.window.fresh = []
 

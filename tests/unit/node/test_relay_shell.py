@@ -19,15 +19,15 @@ from rota.model.ids import NodeId
 from rota.model.relay import RelayMap, RelayStatus
 from rota.node.emitting import Emitter
 from rota.node.pipes.brief import Emitting
-from rota.node.pipes.channel import Message, pair
-from rota.node.pipes.relay import AskRest, AskTallies, BeRelay, Fences, Fleet, RelayIs, Tokens
+from rota.node.pipes.channel import PipeMessage, pair
+from rota.node.pipes.relay import AskRest, AskTallies, BeRelay, Fences, RelayIs, RelaysAre, Tokens
 from rota.node.relay import works
 from rota.node.relay.shell import Shell
 from rota.node.relay.spool import Spool, SpoolRefused
-from rota.node.relay.wire import Ack, Any_, Batch, Opening, Wire, encode
+from rota.node.relay.wire import AckFrame, Any_, BatchFrame, FrameConnection, OpeningFrame, encode
 from rota.node.relay.works import left_behind
 from rota.sinks import memory
-from rota.workloads.resources.relay.held import Emission, Refused
+from rota.workloads.resources.relay.held import Emission, RefusedMessage
 from tests.kit.disks import BadSectors
 from tests.kit.sinks import message, numbers
 from tests.kit.waiting import eventually
@@ -56,7 +56,7 @@ class Relay:
         parts.create_task(self.shell.run())
         parts.create_task(self._admit())
 
-    def _say(self, told: Message) -> None:
+    def _say(self, told: PipeMessage) -> None:
         assert isinstance(told, RelayIs)
         self.status = told.status
 
@@ -109,7 +109,7 @@ def sink() -> str:
     return f"memory://{uuid4().hex}"
 
 
-def broker(sink: str) -> memory.Broker:
+def broker(sink: str) -> memory.MemoryBroker:
     return memory.broker(sink.removeprefix("memory://"))
 
 
@@ -121,7 +121,7 @@ def emission(
 
 def tell(relay_map: RelayMap, found: list[Relay]) -> None:
     for relay in found:
-        relay.shell.follow(Fleet(relay_map, {str(each.node): each.address for each in found}))
+        relay.shell.follow(RelaysAre(relay_map, {str(each.node): each.address for each in found}))
 
 
 async def test_what_a_worker_emits_is_published_and_acked(tmp_path: Path, sink: str) -> None:
@@ -149,9 +149,9 @@ async def test_who_waits_for_a_message_that_the_sink_rejects_hears_of_it(tmp_pat
 
 
 def test_an_ack_of_an_earlier_release_refuses_nothing() -> None:
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode([4, 7]), type=Any_) == Ack(7)
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode([4, 7]), type=Any_) == AckFrame(7)
     longer = msgspec.msgpack.encode([4, 7, [[3, b"id", "why", "what a later release adds"]], "and more"])
-    assert msgspec.msgpack.decode(longer, type=Any_) == Ack(7, (Refused(3, b"id", "why"),))
+    assert msgspec.msgpack.decode(longer, type=Any_) == AckFrame(7, (RefusedMessage(3, b"id", "why"),))
 
 
 async def test_a_relay_that_died_knows_what_it_had_published(tmp_path: Path, sink: str) -> None:
@@ -251,7 +251,7 @@ async def test_a_worker_that_has_not_said_what_it_holds_is_waited_for(tmp_path: 
         mine, theirs = pair()
         relay.shell.take_worker("1", theirs)
         assert not relay.shell.answer(AskRest(1)).is_idle
-        mine.send(encode(Opening(None)))
+        mine.send(encode(OpeningFrame(None)))
         await eventually(lambda: relay.shell.answer(AskRest(2)).is_idle)
         mine.close()
 
@@ -263,7 +263,7 @@ async def test_a_worker_that_ended_with_two_lines_is_not_waited_for(tmp_path: Pa
         for _ in range(2):
             mine, theirs = pair()
             relay.shell.take_worker("1", theirs)
-            mine.send(encode(Opening(3.0)))
+            mine.send(encode(OpeningFrame(3.0)))
             ends.append(mine)
         await eventually(lambda: relay.status and relay.status.lines == 2)
         relay.shell.sender_gone("1")
@@ -279,7 +279,9 @@ async def test_a_line_on_which_a_batch_is_missing_is_ended(tmp_path: Path, sink:
         mine, theirs = pair()
         relay.shell.take_worker("1", theirs)
         reader, writer = await asyncio.open_connection(sock=mine)
-        writer.write(encode(Opening(None)) + encode(Batch(1, None)) + encode(Batch(3, 0.0, (emission(3, sink),))))
+        writer.write(
+            encode(OpeningFrame(None)) + encode(BatchFrame(1, None)) + encode(BatchFrame(3, 0.0, (emission(3, sink),)))
+        )
         answer = await asyncio.wait_for(reader.read(), 60)
         assert b"batch 3 follows 1" in answer
         assert broker(sink).messages == []
@@ -365,12 +367,14 @@ async def test_a_spool_is_published_however_small_the_window_is(tmp_path: Path, 
 @pytest.mark.parametrize(
     ("opening", "words"),
     [
-        pytest.param(Opening(None, node="b", version=1, token="a guess"), "token is not known", id="wrong token"),
-        pytest.param(Opening(None, node="b", version=9, token=TOKEN), "version 9 of the relay map", id="other map"),
-        pytest.param(Opening(None, protocol=9, node="b", token=TOKEN), "version 1 of the relays", id="other Rota"),
+        pytest.param(OpeningFrame(None, node="b", version=1, token="a guess"), "token is not known", id="wrong token"),
+        pytest.param(
+            OpeningFrame(None, node="b", version=9, token=TOKEN), "version 9 of the relay map", id="other map"
+        ),
+        pytest.param(OpeningFrame(None, protocol=9, node="b", token=TOKEN), "version 1 of the relays", id="other Rota"),
     ],
 )
-async def test_who_is_not_let_in_hears_why(tmp_path: Path, opening: Opening, words: str) -> None:
+async def test_who_is_not_let_in_hears_why(tmp_path: Path, opening: OpeningFrame, words: str) -> None:
     async with relays(tmp_path, A) as [relay]:
         tell(ALONE, [relay])
         reader, writer = await asyncio.open_connection("127.0.0.1", relay.door.getsockname()[1])
@@ -418,19 +422,19 @@ class Stub:
     def __init__(self) -> None:
         self.door = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self.door.getsockname()[1]}"
-        self.batches: list[Batch] = []
-        self.wire: Wire | None = None
+        self.batches: list[BatchFrame] = []
+        self.wire: FrameConnection | None = None
 
     async def admit(self) -> None:
         """Let everybody in, the last one for good."""
         self.door.setblocking(False)
         while True:
             sock, _ = await asyncio.get_running_loop().sock_accept(self.door)
-            self.wire = Wire(sock, self._heard, lambda: None)
-            self.wire.send(Ack(0))
+            self.wire = FrameConnection(sock, self._heard, lambda: None)
+            self.wire.send(AckFrame(0))
 
     def _heard(self, record: Any_) -> None:
-        if isinstance(record, Batch) and record.emissions:
+        if isinstance(record, BatchFrame) and record.emissions:
             self.batches.append(record)
 
 
@@ -439,7 +443,7 @@ async def test_an_ack_that_comes_with_another_map_acks_nothing_of_what_goes_agai
     async with relays(tmp_path, A) as [relay]:
         relay.background(home.admit())
         members = {A: relay.address, B: home.address}
-        relay.shell.follow(Fleet(BOTH, members))
+        relay.shell.follow(RelaysAre(BOTH, members))
         worker = relay.worker("1")
         await worker.emit([emission(1, sink)], 0)
         await eventually(lambda: home.batches)
@@ -450,9 +454,9 @@ async def test_an_ack_that_comes_with_another_map_acks_nothing_of_what_goes_agai
         loop, line = asyncio.get_running_loop(), home.wire
         assert line is not None
         later = RelayMap(version=3, nodes=(A, B))
-        loop.add_reader(mine, lambda: (loop.remove_reader(mine), relay.shell.follow(Fleet(later, members))))
+        loop.add_reader(mine, lambda: (loop.remove_reader(mine), relay.shell.follow(RelaysAre(later, members))))
         agents.send(b"!")
-        line.send(Ack(home.batches[0].sequence))
+        line.send(AckFrame(home.batches[0].sequence))
         await eventually(lambda: home.wire is not line and len(home.batches) >= 3)
         again = [one.message for batch in home.batches[2:] for one in batch.emissions]
         assert worker.held == 2, "a message was acked that nobody has"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rota.node.relay.tls import Secured, Tls
-from rota.node.relay.wire import Ack, Any_, Batch, Wire
+from rota.node.relay.tls import RelayTls, Secured
+from rota.node.relay.wire import AckFrame, Any_, BatchFrame, FrameConnection
 from rota.workloads.resources.relay.held import Emission
 from tests.kit.certificates import Authority, serial
 from tests.kit.sinks import message
@@ -25,7 +25,7 @@ async def line(answering: Path, calling: Path, host: str = "127.0.0.1") -> tuple
     """Both ends of a line: who answers, and who calls."""
     theirs, ours = ends()
     answer, call = await asyncio.gather(
-        Tls(str(answering)).answer(theirs), Tls(str(calling)).call(ours, host), return_exceptions=True
+        RelayTls(str(answering)).answer(theirs), RelayTls(str(calling)).call(ours, host), return_exceptions=True
     )
     for end in (answer, call):
         if isinstance(end, BaseException):
@@ -52,19 +52,19 @@ async def test_what_is_sent_arrives_whole_and_in_order_however_large(tmp_path: P
     acked, over = asyncio.Event(), asyncio.Event()
 
     def take(record: Any_) -> None:
-        assert isinstance(record, Batch)
+        assert isinstance(record, BatchFrame)
         heard.append(record.sequence)
-        receiving.send(Ack(record.sequence))
+        receiving.send(AckFrame(record.sequence))
 
     def hear(record: Any_) -> None:
-        if isinstance(record, Ack) and record.sequence == 60:
+        if isinstance(record, AckFrame) and record.sequence == 60:
             acked.set()
 
-    receiving = Wire(answer, take, over.set)
-    sending = Wire(call, hear, lambda: None)
+    receiving = FrameConnection(answer, take, over.set)
+    sending = FrameConnection(call, hear, lambda: None)
     for sequence in range(1, 61):
         body = bytes(200_000 if sequence % 3 == 0 else 10)
-        sending.send(Batch(sequence, 0.0, (emission(body),)))
+        sending.send(BatchFrame(sequence, 0.0, (emission(body),)))
     async with asyncio.timeout(30):
         await acked.wait()
     assert heard == list(range(1, 61))
@@ -84,7 +84,7 @@ async def test_a_stranger_without_a_certificate_of_ours_is_not_heard(tmp_path: P
     theirs, plain = ends()
     plain.send(b"\x00\x00\x00\x10 no TLS at all")
     with pytest.raises(ssl.SSLError):
-        await Tls(str(ours)).answer(theirs)
+        await RelayTls(str(ours)).answer(theirs)
     plain.close()
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import rota
-from rota.decide.crew import Phase
+from rota.decide.crew import WorkerPhase
 from rota.kit.record import replace
-from rota.node.kernel import Ended
+from rota.node.kernel import EndedProcess
 from rota.node.reload import NOT_KEPT, Reloaded, ReloadFailed
 from rota.sdk.app import App
 from tests.kit.fake_loaders import CANNOT_START, FAILS, LIVES, QUICK, FakeNode
@@ -79,7 +79,7 @@ async def test_a_reload_waits_until_the_tasks_alone_have_started_in_the_new_gene
     async with node(tmp_path, monkeypatch, lambda pool, generation: LIVES) as found:
         found.order("camera", CAMERAS)
         await found.reloads.reload()
-        ready = [each for each in found.crew.workers.values() if each.phase == Phase.READY]
+        ready = [each for each in found.crew.workers.values() if each.phase == WorkerPhase.READY]
         assert {each.brief.pool for each in ready if each.brief.generation == 2} >= {
             f"task:camera/{c}#0" for c in CAMERAS
         }
@@ -238,7 +238,7 @@ async def test_the_end_of_an_earlier_process_is_not_taken_for_that_of_a_worker_w
     async with node(tmp_path, monkeypatch, lives) as found:
         await until(found, found.crew.is_settled)
         process = subprocess.Popen(["sleep", "1000"], process_group=0)  # noqa: ASYNC220  # nobody waits for it
-        found.watch.reaped(Ended(process.pid, 0, 0.0, 0))  # a guard of that number, say
+        found.watch.reaped(EndedProcess(process.pid, 0, 0.0, 0))  # a guard of that number, say
         found.order("camera", ["c0"])
         await until(found, lambda: bool(found.crew.of_pool("task:camera/c0#0")))
         (worker,) = found.crew.of_pool("task:camera/c0#0")

@@ -3,11 +3,11 @@
 import pytest
 
 from rota.node.pipes.brief import Attempt, Brief
-from rota.node.roles import PROGRAM, ROLES, Role, import_all, named, role_of
+from rota.node.roles import PROGRAM, ROLES, WorkerRole, import_all, named, role_of
 
 
 @pytest.mark.parametrize("role", [pytest.param(role, id=name) for name, role in ROLES.items()])
-def test_every_name_is_a_function(role: Role) -> None:
+def test_every_name_is_a_function(role: WorkerRole) -> None:
     assert all(callable(named(name)) for name in (role.body, role.about, role.prepare) if name)
 
 

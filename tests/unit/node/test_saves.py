@@ -18,7 +18,7 @@ from rota.node.pipes.resource_worker import Save
 from rota.node.saves import Saves
 from rota.store import Put, open_store
 from rota.store.port import Expect, Write
-from rota.workloads.resources.run import LARGEST, Life, Offer, WorkerDoor
+from rota.workloads.resources.run import LARGEST, Life, TaskEnvironment, WorkerDoor
 
 NODE = NodeId("a")
 
@@ -80,7 +80,7 @@ def test_what_is_being_written_is_unwritten_until_the_store_has_answered(is_answ
 
 
 def test_a_state_that_no_commit_takes_is_refused_where_it_is_saved() -> None:
-    offer = Offer(
+    offer = TaskEnvironment(
         life=Life(lambda: 0.0),
         save=lambda state: pytest.fail("it was handed on"),
         way_out=Emitter(Emitting(), lambda: None),

@@ -12,7 +12,7 @@ from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, LeaseLost
 from rota.model.ids import NodeId, SessionId
 from rota.model.node import Incarnation, Node, Role
-from rota.node.session import Identity, Session, in_session, join
+from rota.node.session import Identity, NodeSession, in_session, join
 from rota.store import Absent, At, Delete, Put, Store, backup, incarnation, open_store
 from tests.kit.identities import identity
 from tests.kit.virtual_trials import CLOCK
@@ -27,7 +27,7 @@ def test_a_node_is_there_while_its_body_runs_and_gone_after() -> None:
     async def main() -> None:
         async with open_store("memory://s", clock=CLOCK) as store:
 
-            async def body(session: Session) -> None:
+            async def body(session: NodeSession) -> None:
                 await asyncio.sleep(60)
                 assert await present(store) == session.node
 
@@ -39,11 +39,11 @@ def test_a_node_is_there_while_its_body_runs_and_gone_after() -> None:
 
 
 def test_a_lost_lease_ends_the_body_and_begins_a_new_session() -> None:
-    async def main() -> list[Session]:
-        lives: list[Session] = []
+    async def main() -> list[NodeSession]:
+        lives: list[NodeSession] = []
         async with open_store("memory://s", clock=CLOCK) as store:
 
-            async def body(session: Session) -> None:
+            async def body(session: NodeSession) -> None:
                 lives.append(session)
                 if len(lives) == 1:
                     await asyncio.sleep(1)
@@ -60,14 +60,14 @@ def test_a_lost_lease_ends_the_body_and_begins_a_new_session() -> None:
 
 def test_a_member_of_the_body_that_finds_the_lease_lost_begins_a_new_session_too() -> None:
     async def main() -> int:
-        lives: list[Session] = []
+        lives: list[NodeSession] = []
         async with open_store("memory://s", clock=CLOCK) as store:
 
-            async def lose(session: Session) -> None:
+            async def lose(session: NodeSession) -> None:
                 await asyncio.sleep(1)
                 raise LeaseLost(session.keeper.lease)
 
-            async def body(session: Session) -> None:
+            async def body(session: NodeSession) -> None:
                 lives.append(session)
                 async with asyncio.TaskGroup() as members:  # which only waits for them, as a node's does
                     if len(lives) < 3:
@@ -166,11 +166,11 @@ def test_nobody_joins_an_incarnation_that_ended_while_it_did() -> None:
 
 
 def test_a_node_whose_key_was_deleted_begins_a_new_session() -> None:
-    async def main() -> list[Session]:
-        lives: list[Session] = []
+    async def main() -> list[NodeSession]:
+        lives: list[NodeSession] = []
         async with open_store("memory://s", clock=CLOCK) as store:
 
-            async def body(session: Session) -> None:
+            async def body(session: NodeSession) -> None:
                 lives.append(session)
                 if len(lives) == 1:
                     await store.commit(Delete(keys.node(session.node.id)))
@@ -232,7 +232,7 @@ def test_a_node_that_was_in_the_fleet_is_not_ended_because_of_one_that_came_late
         lives: list[SessionId] = []
         async with open_store("memory://s", clock=CLOCK) as store:
 
-            async def body(session: Session) -> None:
+            async def body(session: NodeSession) -> None:
                 lives.append(session.node.session)
                 if len(lives) == 1:
                     other = replace(here("b", network="another"), grpc="10.0.0.12:7701")

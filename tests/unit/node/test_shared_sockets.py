@@ -9,7 +9,7 @@ from itertools import count
 import pytest
 
 from rota.node.listening import CannotListen
-from rota.node.pipes.shared_sockets import Place
+from rota.node.pipes.shared_sockets import SharedAddress
 from rota.node.shared_sockets import NotYet, SocketBorrower, SocketLender
 from tests.kit.servers import free_port
 from tests.kit.waiting import eventually
@@ -86,7 +86,7 @@ async def test_a_socket_is_closed_when_its_last_user_gives_it_back(lender: Socke
         (await lent(node, "logic", port, socket.SOCK_STREAM)).close()
     one.want(())
     await asyncio.sleep(0)
-    assert lender.places == {Place("logic", "127.0.0.1", port, "tcp")}
+    assert lender.places == {SharedAddress("logic", "127.0.0.1", port, "tcp")}
     other.close()
     await eventually(lambda: not lender.places)
     assert can_bind(port)
@@ -120,7 +120,7 @@ async def test_another_service_cannot_have_the_address(lender: SocketLender) -> 
 
 async def test_an_answer_to_an_older_wish_is_void(lender: SocketLender) -> None:
     port = free_port()
-    node, place = borrower(lender), Place("logic", "127.0.0.1", port, "tcp")
+    node, place = borrower(lender), SharedAddress("logic", "127.0.0.1", port, "tcp")
     node.want({place})
     node.want(())
     node.want({place})  # the three are read in one go; the second socket cannot be had before the first is closed
@@ -152,13 +152,13 @@ async def test_what_waits_at_a_socket_outlives_the_death_of_its_only_user(lender
         die(first)
         await eventually(lambda: lender._left)
         second = borrower(lender, "n1")
-        second.want({Place("logic", "127.0.0.1", logic, "tcp")})
+        second.want({SharedAddress("logic", "127.0.0.1", logic, "tcp")})
         with await lent(second, "logic", logic, socket.SOCK_STREAM) as sock:
             sock.setblocking(False)
             connection, address = sock.accept()
             connection.close()
             assert address == client.getsockname()
-    assert lender.places == {Place("logic", "127.0.0.1", logic, "tcp")}, "the next life does not want the other"
+    assert lender.places == {SharedAddress("logic", "127.0.0.1", logic, "tcp")}, "the next life does not want the other"
     second.close()
     await eventually(lambda: not lender.places)
 

@@ -7,7 +7,7 @@ from rota.kit import virtual
 from rota.model import codec, keys
 from rota.model.ids import NodeId
 from rota.model.stream import Declaration, StreamRecord
-from rota.node.session import Session, in_session
+from rota.node.session import NodeSession, in_session
 from rota.node.status import DECLARATIONS, publish_streams
 from rota.store import Store, open_store
 from rota.workloads.streams.spec import StreamSpec, declared
@@ -29,7 +29,7 @@ def test_each_declaration_of_a_stream_is_put_on_record_once_and_the_oldest_go() 
         async with open_store("memory://s", clock=CLOCK) as store:
             now = [record(1)]
 
-            async def body(session: Session) -> None:
+            async def body(session: NodeSession) -> None:
                 async with asyncio.TaskGroup() as parts:
                     parts.create_task(publish_streams(store, session, lambda: list(now)))
                     await asyncio.sleep(3)

@@ -15,7 +15,7 @@ import pytest
 
 from rota import App, Batch
 from rota.committers.memory import MemoryCommitter
-from rota.decide.crew import Phase as WorkerPhase
+from rota.decide.crew import WorkerPhase
 from rota.kit.clock import SYSTEM
 from rota.kit.record import replace
 from rota.model import adapters, codec, keys
@@ -25,7 +25,7 @@ from rota.model.stream import Dismissal, Group, Phase, SkipRecord, StreamTaskSta
 from rota.node.calls import Calls
 from rota.node.lending import Lending
 from rota.node.pipes.brief import Brief, Order
-from rota.node.pipes.channel import Channel, Message, pair
+from rota.node.pipes.channel import Channel, PipeMessage, pair
 from rota.node.pipes.resource_worker import TaskEnded, TaskSilent, TaskStarted
 from rota.node.pipes.stream import AskStore
 from rota.node.pipes.worker import Beat, Finish
@@ -49,7 +49,7 @@ class Agent:
 
     store: Store
     folder: Path
-    heard: list[Message] = field(default_factory=list)
+    heard: list[PipeMessage] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.space = uuid4().hex
@@ -83,11 +83,11 @@ class Agent:
         self.worker.channel = Channel(mine, self._hear, lambda: None)
         return asyncio.create_task(Streaming(self.app, brief, order, call).run(theirs))
 
-    def _hear(self, message: Message) -> None:
+    def _hear(self, message: PipeMessage) -> None:
         self.heard.append(message)
         self.lending.said(self.worker, message)
 
-    def said(self, kind: type[Message]) -> list[Any]:
+    def said(self, kind: type[PipeMessage]) -> list[Any]:
         return [message for message in self.heard if isinstance(message, kind)]
 
     async def status(self, condition: Callable[[StreamTaskStatus], bool]) -> StreamTaskStatus:

@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from rota.decide.crew import Phase
+from rota.decide.crew import WorkerPhase
 from rota.decide.restart import RestartPolicy
 from rota.kit.clock import SYSTEM
 from rota.kit.instant import Instant
 from rota.node.journal import Tell
 from rota.node.pipes.brief import Brief, Order
-from rota.node.pipes.channel import Channel, Message, Pipe, pair
+from rota.node.pipes.channel import Channel, Pipe, PipeMessage, pair
 from rota.node.pipes.resource_worker import StartTask, TaskEnded, TaskSilent, TaskStarted
 from rota.node.pipes.worker import Finish
 from rota.node.tasks import Tasks
@@ -58,7 +58,7 @@ class FakeCrew:
         role, pool = ("host", "host") if order is None else ("task", f"task:{order.task}")
         brief = Brief(worker=number, role=role, pool=pool, slot=0, generation=1, node="a", order=order)
         worker = self.workers[number] = Worker(brief, 0, None, SYSTEM.monotonic())
-        worker.enter(Phase.READY, SYSTEM.monotonic())
+        worker.enter(WorkerPhase.READY, SYSTEM.monotonic())
         return worker
 
 
@@ -93,7 +93,7 @@ def order(number: int, size: int = 0, **fields: Any) -> Order:
     return Order(f"room/{number}#0", 7, "room", str(number), 0, saved=saved, **fields)
 
 
-async def read(peer: Pipe, count: int) -> list[Message]:
+async def read(peer: Pipe, count: int) -> list[PipeMessage]:
     async with asyncio.timeout(60):
         return await asyncio.to_thread(lambda: [peer.receive() for _ in range(count)])
 
@@ -140,7 +140,7 @@ class Story:
         self.tasks.tick()
         return self.order.task in self.tasks.orders and self.order not in self.tasks.due()
 
-    def life(self, *said: Message, why: str = "exit code 0", phase: Phase = Phase.READY) -> Worker:
+    def life(self, *said: PipeMessage, why: str = "exit code 0", phase: WorkerPhase = WorkerPhase.READY) -> Worker:
         """One worker for the task: it registers, says this, and ends."""
         self.number += 1
         worker = self.crew.add(self.number, self.order)
@@ -172,7 +172,7 @@ FAILED = TaskEnded("room/1#0", 7, False, "ConnectionError: the camera does not a
     ],
 )
 async def test_a_task_alone_that_ends_again_and_again_is_given_back_with_the_reason(
-    said: list[Message], why: str
+    said: list[PipeMessage], why: str
 ) -> None:
     story = Story()
     story.tasks.want([story.order])
@@ -189,7 +189,7 @@ async def test_a_worker_that_was_asked_to_end_is_no_fault_of_its_task() -> None:
     story.tasks.want([story.order])
     for _ in range(10):
         story.life(TaskEnded("room/1#0", 7, True))
-        story.life(why="killed: it did not end in time", phase=Phase.DRAINING)
+        story.life(why="killed: it did not end in time", phase=WorkerPhase.DRAINING)
     assert not story.why
 
 

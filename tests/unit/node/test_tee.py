@@ -13,21 +13,21 @@ import pytest
 from rota.node.pipes.brief import Order
 from rota.node.printed import Printed
 from rota.node.task_lines import work_of
-from rota.node.tee import About, Keeper, Tee, about, install
+from rota.node.tee import About, LineBuffer, Tee, about, install
 
 USUAL = About("worker", "host")
 
 
 @pytest.fixture
-def keeper(tmp_path: Path) -> Keeper:
-    return Keeper(Printed(tmp_path), USUAL)
+def keeper(tmp_path: Path) -> LineBuffer:
+    return LineBuffer(Printed(tmp_path), USUAL)
 
 
 def kept(folder: Path, work: About = USUAL) -> list[tuple[str, str]]:
     return [(line.part, line.text) for line in Printed(folder).read(work.subject).lines]
 
 
-def test_what_is_printed_goes_on_and_whole_lines_are_kept(keeper: Keeper, tmp_path: Path) -> None:
+def test_what_is_printed_goes_on_and_whole_lines_are_kept(keeper: LineBuffer, tmp_path: Path) -> None:
     old = io.TextIOWrapper(io.BytesIO(), write_through=True)
     tee = Tee(old, keeper)
     print("one", "two", file=tee)
@@ -41,7 +41,7 @@ def test_what_is_printed_goes_on_and_whole_lines_are_kept(keeper: Keeper, tmp_pa
     assert tee.encoding == old.encoding
 
 
-async def test_lines_of_several_tasks_in_one_worker_are_told_apart(keeper: Keeper, tmp_path: Path) -> None:
+async def test_lines_of_several_tasks_in_one_worker_are_told_apart(keeper: LineBuffer, tmp_path: Path) -> None:
     tee = Tee(io.StringIO(), keeper)
     works = [work_of(Order(f"room/{id}#0", 1, "room", id, 0)) for id in ("1", "2")]
 
@@ -62,7 +62,7 @@ async def test_lines_of_several_tasks_in_one_worker_are_told_apart(keeper: Keepe
     assert kept(tmp_path) == []
 
 
-def test_what_cannot_be_kept_is_counted_and_told_later(keeper: Keeper, tmp_path: Path) -> None:
+def test_what_cannot_be_kept_is_counted_and_told_later(keeper: LineBuffer, tmp_path: Path) -> None:
     tee = Tee(io.StringIO(), keeper)
     tmp_path.rename(tmp_path.with_name("away"))
     print("lost\nlost too", file=tee)
@@ -73,7 +73,7 @@ def test_what_cannot_be_kept_is_counted_and_told_later(keeper: Keeper, tmp_path:
     assert keeper.dropped == 0
 
 
-def test_a_forked_child_keeps_its_own_lines_and_not_its_parents(keeper: Keeper, tmp_path: Path) -> None:
+def test_a_forked_child_keeps_its_own_lines_and_not_its_parents(keeper: LineBuffer, tmp_path: Path) -> None:
     keeper.take("begun by the parent")
     child = os.fork()
     if child == 0:
@@ -88,7 +88,7 @@ def test_a_forked_child_keeps_its_own_lines_and_not_its_parents(keeper: Keeper, 
     }
 
 
-def test_handlers_of_logging_go_through_it(keeper: Keeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_handlers_of_logging_go_through_it(keeper: LineBuffer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = io.StringIO()
     monkeypatch.setattr(sys, "stderr", old)
     monkeypatch.setattr(sys, "stdout", io.StringIO())

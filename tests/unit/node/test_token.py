@@ -63,7 +63,7 @@ async def test_a_file_is_read_again_when_it_changes_and_a_broken_one_changes_not
 ) -> None:
     monkeypatch.setattr(token, "LOOK", 0.01)
     file, changes = tmp_path / "token", list[str]()
-    held = token.Held(token.find(written(file), tmp_path))
+    held = token.TokenHolder(token.find(written(file), tmp_path))
     keeping = asyncio.create_task(token.keep_fresh(held, lambda: changes.append(held())))
     try:
         file.chmod(0o644)

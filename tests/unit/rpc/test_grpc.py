@@ -10,7 +10,7 @@ from grpc.aio import Metadata
 
 from rota.model.errors import Denied, Invalid, RotaError, Unavailable, Unknown
 from rota.model.ids import NodeId
-from rota.model.link import Accepted, LogPiece, Refused, Whom
+from rota.model.link import Accepted, AttemptRefused, LogPiece, Whom
 from rota.rpc import open_link, serve_link
 from rota.rpc.grpc import errors, options, wire
 from rota.rpc.grpc.link import SERVICE
@@ -26,7 +26,7 @@ def test_records_come_back_as_they_went() -> None:
     assert [wire.from_start(each) for each in sent.starts] == [start(), start("other", payload=b"\x00\xff")]
     assert wire.from_whom(sent) == MEANT
     assert wire.from_whom(wire.to_starts(None, [])) is None
-    for answer in (Accepted(), Refused(why="full"), Refused(why="")):
+    for answer in (Accepted(), AttemptRefused(why="full"), AttemptRefused(why="")):
         assert wire.from_dispatched(pb.StartAnswer.FromString(wire.to_dispatched(answer).SerializeToString())) == answer
     for piece in (LogPiece(b"\x00\xff", is_last=False), LogPiece(b"", is_last=True)):
         assert wire.from_log_answer(wire.to_log_answer(piece)) == piece

@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 import pytest
 
 from rota.kit import virtual
-from rota.kit.virtual import Group
+from rota.kit.virtual import CallbackGroup
 from rota.model.errors import Unavailable, Unknown
 from rota.model.link import Accepted
 from rota.rpc.memory import Mesh
-from rota.rpc.port import Link
+from rota.rpc.port import NodeLink
 from tests.kit.link_server import ATTEMPT, Desk, dispatch, start
 
 T = TypeVar("T")
@@ -37,12 +37,12 @@ class Pair:
 
     def __init__(self, weather: Weather) -> None:
         self.weather = weather
-        self.group = Group("b")
+        self.group = CallbackGroup("b")
         self.desk = Desk()
         self.mesh = Mesh(weather)
         with self.group.enter():
             self.door = self.mesh.serve("b", self.desk)
-        self.link: Link = self.mesh.link("b", sender="a")
+        self.link: NodeLink = self.mesh.link("b", sender="a")
 
 
 def on_a_pair(story: Callable[[Pair], Coroutine[Any, Any, T]], seed: int = 1) -> T:

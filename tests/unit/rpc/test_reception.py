@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from rota.model.errors import Unavailable
-from rota.model.link import Accepted, Refused, Start
+from rota.model.link import Accepted, AttemptRefused, StartAttempt
 from rota.rpc.reception import Latest, Reception
 from tests.kit.link_server import ATTEMPT, Desk, start
 
@@ -28,7 +28,7 @@ def test_a_value_is_dropped_unless_there_is_another_by_now() -> None:
     assert latest.get("a") is None
 
 
-async def dispatched(reception: Reception, start: Start) -> Accepted | Refused:
+async def dispatched(reception: Reception, start: StartAttempt) -> Accepted | AttemptRefused:
     (answer,) = await reception.dispatch_many(None, [start])
     return answer
 
@@ -43,10 +43,10 @@ async def test_a_failed_start_does_not_push_out_the_answer_of_a_later_epoch() ->
     second = asyncio.ensure_future(dispatched(reception, start(epoch=6)))
     await asyncio.sleep(0)
     desk.open.set()
-    assert await first == await second == Refused(why="not yet")
+    assert await first == await second == AttemptRefused(why="not yet")
     desk.answer = Accepted()
     assert await dispatched(reception, start(epoch=6)) == Accepted()
-    desk.answer = Refused(why="full")
+    desk.answer = AttemptRefused(why="full")
     assert await dispatched(reception, start(epoch=6)) == Accepted()
     await reception.close(timedelta())
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from rota.kit import virtual
-from rota.sdk.aside import Aside, Stuck
+from rota.sdk.aside import FunctionThread, Stuck
 
 
 async def slept(seconds, value=None):
@@ -16,13 +16,13 @@ async def slept(seconds, value=None):
 
 
 def test_it_returns_what_the_function_returns():
-    assert virtual.run(Aside(lambda: 3, 10).run()) == 3
+    assert virtual.run(FunctionThread(lambda: 3, 10).run()) == 3
 
 
 def test_what_the_function_asks_for_takes_virtual_time():
     async def main():
         loop = asyncio.get_running_loop()
-        aside = Aside(lambda: [aside.call(slept(3600, 1)), aside.call(slept(3600, 2))], 10)
+        aside = FunctionThread(lambda: [aside.call(slept(3600, 1)), aside.call(slept(3600, 2))], 10)
         return await aside.run(), loop.time()
 
     assert virtual.run(main()) == ([1, 2], 7200)
@@ -40,7 +40,7 @@ def test_two_functions_take_turns_in_one_order_each_time():
         async def main():
             asides = {}
             for name, pause in (("a", 2), ("b", 3)):
-                asides[name] = Aside(lambda name=name, pause=pause: body(name, asides, pause), 10)
+                asides[name] = FunctionThread(lambda name=name, pause=pause: body(name, asides, pause), 10)
             await asyncio.gather(*(aside.run() for aside in asides.values()))
 
         virtual.run(main())
@@ -58,7 +58,7 @@ def test_errors_go_both_ways():
             aside.call(refuse())
         raise ValueError("from the function")
 
-    aside = Aside(body, 10)
+    aside = FunctionThread(body, 10)
     with pytest.raises(ValueError, match="from the function"):
         virtual.run(aside.run())
 
@@ -75,7 +75,7 @@ def test_a_cancelled_function_ends_and_runs_its_finally():
             ended.append("finally")
             aside.call(slept(1))
 
-    aside = Aside(body, 10)
+    aside = FunctionThread(body, 10)
 
     async def main():
         task = asyncio.create_task(aside.run())
@@ -93,7 +93,7 @@ def test_the_function_sees_the_context_it_was_started_in():
 
     async def main():
         color.set("red")
-        return await Aside(color.get, 10).run()
+        return await FunctionThread(color.get, 10).run()
 
     assert virtual.run(main()) == "red"
 
@@ -105,5 +105,5 @@ def test_a_function_that_never_asks_is_told_where_it_hangs():
         let_go.wait(60)
 
     with pytest.raises(Stuck, match=r"without a word(.|\n)*hang_here"):
-        virtual.run(Aside(hang_here, 0.05).run())
+        virtual.run(FunctionThread(hang_here, 0.05).run())
     let_go.set()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rota.control.plan import Plan, plan
+from rota.control.plan import PlacementPlan, plan
 from rota.control.view import FleetView
 from rota.sim.leading import TTL
 from rota.sim.scale import REPLICAS, measure
@@ -37,7 +37,7 @@ class Processor:
     def time(self) -> float:
         return self.spent
 
-    def plan(self, view: FleetView, dirty: set[str], *more: Any) -> Plan:
+    def plan(self, view: FleetView, dirty: set[str], *more: Any) -> PlacementPlan:
         self.spent += len(dirty) * 0.004
         return plan(view, dirty, *more)
 

@@ -7,22 +7,22 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from rota.sinks import Message
-from rota.sinks.window import Window
+from rota.sinks.window import ShardWindow
 from tests.kit.sinks import is_in_order, last_copies, message, numbers, without_repeats
 
 ALL = 1 << 40
 
 
-def filled(count: int, resources: int = 1) -> Window:
+def filled(count: int, resources: int = 1) -> ShardWindow:
     """A window with messages 1, 2, 3 … all sent."""
-    window = Window()
+    window = ShardWindow()
     for number in range(1, count + 1):
         window.add(message(number, f"r{number % resources}"))
     window.send(ALL)
     return window
 
 
-def resent(window: Window) -> list[int]:
+def resent(window: ShardWindow) -> list[int]:
     """What goes again after a break."""
     window.restart()
     return numbers(window.send(ALL))
@@ -182,7 +182,7 @@ def test_a_copy_that_was_refused_goes_again_and_is_not_told_again() -> None:
 
 
 def test_sending_stops_at_about_so_many_bytes() -> None:
-    window = Window()
+    window = ShardWindow()
     for number in range(4):
         window.add(message(number, payload=bytes(10)))
     assert numbers(window.send(15)) == [0, 1]
@@ -195,7 +195,7 @@ class Server(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.window = Window()
+        self.window = ShardWindow()
         self.published: list[Message] = []
         self.arrived: list[Message] = []
         self.on_the_way: deque[tuple[int, Message]] = deque()

@@ -4,7 +4,7 @@ import pytest
 
 from rota.model.errors import Invalid
 from rota.sources import topics
-from rota.sources.topics import Place, matching, numbered
+from rota.sources.topics import SourcePartition, matching, numbered
 
 
 def test_a_pattern_means_whole_names_and_never_the_brokers_own() -> None:
@@ -18,8 +18,13 @@ def test_numbers_stay_when_topics_come_and_end_in_the_partition() -> None:
     before = numbered({"b": ("id-b", [0, 1])})
     after = numbered({"a": ("id-a", [0]), "b": ("id-b", [0, 1, 12])})
     assert before.items() < after.items()
-    assert sorted(after.values()) == [Place("a", 0), Place("b", 0), Place("b", 1), Place("b", 12)]
-    assert [number % topics.MOST for number, place in after.items() if place == Place("b", 12)] == [12]
+    assert sorted(after.values()) == [
+        SourcePartition("a", 0),
+        SourcePartition("b", 0),
+        SourcePartition("b", 1),
+        SourcePartition("b", 12),
+    ]
+    assert [number % topics.MOST for number, place in after.items() if place == SourcePartition("b", 12)] == [12]
     assert max(after) < 2**53  # as large as numbers in JSON may be for everybody
 
 

@@ -44,7 +44,7 @@ async def dumped(store: Store) -> bytes:
     return file.getvalue()
 
 
-async def loaded(store: Store, data: bytes, *, force: bool = False) -> backup.Loaded:
+async def loaded(store: Store, data: bytes, *, force: bool = False) -> backup.LoadResult:
     return await backup.load(store, Dump(io.BytesIO(data), "x"), SYSTEM, force=force)
 
 

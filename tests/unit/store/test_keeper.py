@@ -8,7 +8,7 @@ from typing import Any
 from rota.kit import virtual
 from rota.model.errors import LeaseLost, Unavailable
 from rota.store import Put, Store, open_store
-from rota.store.keeper import Keeper
+from rota.store.keeper import LeaseKeeper
 from rota.store.port import Lease
 from tests.kit.virtual_trials import CLOCK
 
@@ -33,7 +33,7 @@ class OneWay:
 
 
 async def kept(way: OneWay, lease: Lease) -> None:
-    await Keeper(way, lease, CLOCK, jitter=lambda: 0.5).keep()  # type: ignore[arg-type]
+    await LeaseKeeper(way, lease, CLOCK, jitter=lambda: 0.5).keep()  # type: ignore[arg-type]
 
 
 def test_a_holder_that_hears_no_answers_does_not_prolong_its_lease_again_and_again() -> None:
@@ -116,7 +116,7 @@ def deaf_for(seconds: float) -> tuple[bool, bool]:
         async with open_store("memory://deaf", clock=CLOCK) as store, open_store("memory://deaf", clock=CLOCK) as other:
             lease, own = await store.grant(TTL), Deaf(store)
             await store.commit(Put("/k", b"", lease.id))
-            keeper = Keeper(own, lease, CLOCK, jitter=lambda: 0.5, aside=Beside(other))  # type: ignore[arg-type]
+            keeper = LeaseKeeper(own, lease, CLOCK, jitter=lambda: 0.5, aside=Beside(other))  # type: ignore[arg-type]
             keeping = asyncio.create_task(keeper.keep())
             await asyncio.sleep(100)
             assert keeper.may_act

@@ -11,7 +11,7 @@ from rota.model import codec, keys
 from rota.model.errors import Unavailable
 from rota.model.ids import Instant, Key, LeaseId, Revision
 from rota.model.node import Incarnation
-from rota.store import Commit, Lease, Listing, Put, Store, open_store
+from rota.store import Commit, Lease, Put, ScanResult, Store, open_store
 from rota.store.port import Entry, Expect, Write
 from rota.store.probe import PROBES, Finding, check
 from tests.kit.virtual_trials import CLOCK
@@ -45,7 +45,7 @@ class Careless(Flawed):
 class Restless(Flawed):
     async def scan(
         self, prefix: Key, *, after: Key | None = None, limit: int | None = None, at: Revision | None = None
-    ) -> Listing:
+    ) -> ScanResult:
         return await self.store.scan(prefix, after=after, limit=limit)
 
 
@@ -91,7 +91,7 @@ class Wrong(Flawed):
 
 
 class Away(Flawed):
-    async def scan(self, *_: object, **__: object) -> Listing:
+    async def scan(self, *_: object, **__: object) -> ScanResult:
         raise Unavailable("store x: no answer")
 
 

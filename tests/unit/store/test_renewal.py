@@ -13,7 +13,7 @@ import pytest
 from rota.kit.clock import SYSTEM
 from rota.model.errors import LeaseLost
 from rota.store import Put, Store, open_store
-from rota.store.keeper import Keeper
+from rota.store.keeper import LeaseKeeper
 from rota.store.renewal import RenewalThread, renewal_thread
 from tests.kit.waiting import eventually
 
@@ -23,13 +23,13 @@ TTL = timedelta(seconds=4)
 
 
 @asynccontextmanager
-async def kept(url: str) -> AsyncIterator[tuple[Store, Keeper, "asyncio.Task[None]"]]:
+async def kept(url: str) -> AsyncIterator[tuple[Store, LeaseKeeper, "asyncio.Task[None]"]]:
     """A lease with a key under it, whose renewals run aside."""
     async with open_store(url) as store, renewal_thread(url, SYSTEM) as aside:
         assert aside is not None
         lease = await store.grant(TTL)
         await store.commit(Put("/held", b"", lease.id))
-        keeper = Keeper(store, lease, SYSTEM, aside=aside)
+        keeper = LeaseKeeper(store, lease, SYSTEM, aside=aside)
         keeping = asyncio.create_task(keeper.keep())
         await eventually(lambda: keeper.least_left < TTL.total_seconds())  # it has been renewed
         try:
@@ -83,7 +83,7 @@ async def test_a_thread_that_has_ended_is_no_quiet_end_of_renewals(tmp_path: Pat
     async with open_store(url(tmp_path)) as store:
         aside = RenewalThread(url(tmp_path), SYSTEM)
         await aside.start()
-        keeping = asyncio.create_task(Keeper(store, await store.grant(TTL), SYSTEM, aside=aside).keep())
+        keeping = asyncio.create_task(LeaseKeeper(store, await store.grant(TTL), SYSTEM, aside=aside).keep())
         await asyncio.sleep(0)
         await aside.stop()
         await asyncio.wait([keeping])

@@ -9,7 +9,7 @@ from rota.model.ids import Revision
 from rota.store.port import Change, Commit
 from rota.store.sql import tail as tails
 from rota.store.sql.tail import Tail
-from rota.store.sql.transactions import Page
+from rota.store.sql.transactions import CommitPage
 
 
 class Log:
@@ -33,14 +33,14 @@ class Log:
         self.tail.add(self.commits[-1:])
         self.beat += 1
 
-    async def read(self, after: Revision) -> Page:
+    async def read(self, after: Revision) -> CommitPage:
         self.reads += 1
         newest = [commit for commit in self.commits if commit.revision > after]
         await asyncio.sleep(0)
         if self.trouble:
             raise self.trouble
         found = newest[: self.page]
-        return Page(found, found[-1].revision if found else after, is_last=len(found) == len(newest))
+        return CommitPage(found, found[-1].revision if found else after, is_last=len(found) == len(newest))
 
     async def past(self, after: int, prefix: str = "/") -> list[tuple[int, list[str]]] | None:
         page = await self.tail.past(Revision(after), prefix, self.beat)

@@ -13,7 +13,7 @@ from rota.store import open_store
 from rota.store.port import Put
 from rota.store.sql import transactions
 from rota.store.sql.dialect import SQLITE
-from rota.store.sql.steps import Query
+from rota.store.sql.steps import SqlQuery
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def connection(database: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 
 
 def run(connection: sqlite3.Connection, step: object) -> list[tuple[object, ...]]:
-    assert isinstance(step, Query)
+    assert isinstance(step, SqlQuery)
     return connection.execute(SQLITE.queries[step.name], step.parameters).fetchall()
 
 

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from rota.api.health import Health
+from rota.api.health import HealthChecks
 from rota.api.http import door
-from rota.api.metrics import Figures, registry
+from rota.api.metrics import NodeFigures, registry
 from rota.web.routes import is_page, pages
 from tests.kit.hand_clock import HandClock
 from tests.kit.http_caller import Caller
@@ -18,7 +18,7 @@ LOADED = re.compile(r'(?:src|href|from|import)[=\s(]*["\'](\.{0,2}/[\w./-]+\.(?:
 
 def stranger() -> Caller:
     """Somebody without a token."""
-    app = door(Health(HandClock()), registry(Figures), dict, gate=GATE, more=pages(), is_page=is_page)
+    app = door(HealthChecks(HandClock()), registry(NodeFigures), dict, gate=GATE, more=pages(), is_page=is_page)
     return Caller(app, "")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from rota.node.pipes.brief import Attempt
 from rota.workloads.context import Run
-from rota.workloads.jobs.run import Halt, run_attempt
+from rota.workloads.jobs.run import AttemptStop, run_attempt
 
 
 class Strange(BaseException):
@@ -37,4 +37,4 @@ def test_an_attempt_fails_with_a_reason(error: BaseException, said: tuple[str, i
         raise error
 
     app = SimpleNamespace(jobs={"nightly": SimpleNamespace(function=function)})
-    assert run_attempt(app, Attempt("r1", 1, "nightly"), Halt()) == said
+    assert run_attempt(app, Attempt("r1", 1, "nightly"), AttemptStop()) == said

@@ -4,7 +4,7 @@ import pytest
 
 from rota.model.errors import Invalid
 from rota.model.ids import Instant
-from rota.workloads.resources.dedup import Ids, Window
+from rota.workloads.resources.dedup import DedupWindow, Ids
 
 T0 = Instant(1000.0)
 
@@ -49,7 +49,7 @@ class TestIds:
 
 class TestWindow:
     def test_a_settled_message_is_known_for_the_span(self) -> None:
-        window = Window[str](T0)
+        window = DedupWindow[str](T0)
         window.settle(name(1), window.tally("room", "7"), 0)
         assert window.is_known(name(1), 0)
         window.advance(at(29.9))
@@ -59,27 +59,27 @@ class TestWindow:
         assert len(window) == 0
 
     def test_a_message_settled_just_before_time_jumped_is_known_for_the_span(self) -> None:
-        window = Window[str](T0)
+        window = DedupWindow[str](T0)
         window.settle(name(1), window.tally("room", "7"), 0)  # at 99, say: nobody advanced since 0
         window.advance(at(100))
         window.advance(at(129))
         assert window.is_known(name(1), 0)
 
     def test_a_reservation_does_not_expire(self) -> None:
-        window = Window[str](T0)
+        window = DedupWindow[str](T0)
         window.reserved[name(1)] = "the first copy"
         window.advance(at(1000))
         assert window.reserved[name(1)] == "the first copy"
         assert not window.is_known(name(1), 0)
 
     def test_what_is_given_back_is_as_if_it_had_never_come(self) -> None:
-        window = Window[str](T0)
+        window = DedupWindow[str](T0)
         window.reserved[name(1)] = "the first copy"
         window.give_back(name(1))
         assert len(window) == 0
 
     def test_it_lasts_as_long_as_somebody_may_hold_a_copy(self) -> None:
-        window = Window[str](T0)
+        window = DedupWindow[str](T0)
         window.settle(name(1), window.tally("room", "7"), 0)
         for second in range(0, 300, 5):
             window.advance(at(second), oldest=at(3))
@@ -88,7 +88,7 @@ class TestWindow:
         assert not window.is_known(name(1), 1)
 
     def test_beyond_the_most_the_oldest_go_early_and_are_counted(self) -> None:
-        window = Window[str](T0, most=10)
+        window = DedupWindow[str](T0, most=10)
         tally = window.tally("room", "7")
         for number in range(20):
             window.settle(name(number), tally, 0)
@@ -100,12 +100,12 @@ class TestWindow:
 
     def test_a_window_without_span_is_invalid(self) -> None:
         with pytest.raises(Invalid, match="remembers nothing"):
-            Window[str](T0, span=0)
+            DedupWindow[str](T0, span=0)
 
 
 class TestFigures:
     def test_what_one_replica_alone_sent_is_counted_when_it_is_forgotten(self) -> None:
-        window = Window[str](T0)
+        window = DedupWindow[str](T0)
         tally = window.tally("room", "7")
         window.settle(name(1), tally, 0)
         window.settle(name(2), tally, 0)
@@ -119,7 +119,7 @@ class TestFigures:
         assert tally.seen_by_one == 1
 
     def test_a_dropped_tally_begins_anew(self) -> None:
-        window = Window[str](T0)
+        window = DedupWindow[str](T0)
         window.tally("room", "7").unique = 5
         window.drop_tally("room", "7")
         assert window.tally("room", "7").unique == 0
@@ -127,7 +127,7 @@ class TestFigures:
 
 class TestMoves:
     def test_the_taker_knows_what_the_giver_knew_and_for_as_long(self) -> None:
-        giver, taker = Window[str](T0), Window[str](Instant(5.0))
+        giver, taker = DedupWindow[str](T0), DedupWindow[str](Instant(5.0))
         moving, staying = giver.tally("room", "7"), giver.tally("room", "8")
         giver.settle(name(1), moving, 0)
         giver.settle(name(2), staying, 0)
@@ -145,7 +145,7 @@ class TestMoves:
         assert giver.is_known(name(1), 0), "the giver still knows: it may have to tell another"
 
     def test_taking_in_twice_counts_once(self) -> None:
-        giver, taker = Window[str](T0), Window[str](T0)
+        giver, taker = DedupWindow[str](T0), DedupWindow[str](T0)
         giver.settle(name(1), giver.tally("room", "7"), 0)
         excerpts = giver.export(lambda tally: True, at(1))
         taker.take_in(excerpts, at(1))
@@ -153,7 +153,7 @@ class TestMoves:
         assert taker.remembered == 1
 
     def test_what_the_taker_has_under_way_stays_so(self) -> None:
-        giver, taker = Window[str](T0), Window[str](T0)
+        giver, taker = DedupWindow[str](T0), DedupWindow[str](T0)
         giver.settle(name(1), giver.tally("room", "7"), 0)
         taker.reserved[name(1)] = "mine"
         taker.take_in(giver.export(lambda tally: True, at(1)), at(1))

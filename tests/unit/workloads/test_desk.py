@@ -12,7 +12,7 @@ from rota.kit import virtual
 from rota.sdk.staged import StagedClient
 from rota.workloads.context import Reply
 from rota.workloads.services.codes import Ret
-from rota.workloads.services.desk import Desk
+from rota.workloads.services.desk import RequestRunner
 from rota.workloads.services.handlers import Handler, Hooks
 from rota.workloads.services.spec import HandlerSpec
 
@@ -28,7 +28,7 @@ class Asked:
     def __init__(self, handlers, hooks=None, **options):
         self.client, self.errors = StagedClient(), []
         self.replies = self.client.replies
-        self.desk = Desk(
+        self.desk = RequestRunner(
             "logic",
             handlers,
             hooks or Hooks(),
@@ -190,7 +190,7 @@ def test_an_error_after_the_answer_changes_nothing():
 
 
 def test_without_a_reporter_errors_are_logged(caplog):
-    desk = Desk("logic", {1: handler(fail)}, Hooks())
+    desk = RequestRunner("logic", {1: handler(fail)}, Hooks())
     asked = desk.request(1, 1, b"", 1, StagedClient())
     virtual.run(desk.answer(asked))
     assert [record.where for record in caplog.records] == ['service "logic": cmd 1']

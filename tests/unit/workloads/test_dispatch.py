@@ -3,11 +3,11 @@
 import pytest
 
 from rota.workloads.services.codes import Ret
-from rota.workloads.services.dispatch import Dispatch, Seat
+from rota.workloads.services.dispatch import Dispatch, WorkerSeat
 from rota.workloads.services.frames import MAPLE_TASK, wire
-from rota.workloads.services.parcels import ANSWERED, DONE, FINISH, GIVEN, NO_LIMIT, Inbox
+from rota.workloads.services.parcels import ANSWERED, DONE, FINISH, GIVEN, NO_LIMIT, ParcelDecoder
 from rota.workloads.services.routing import ROUTER, ByField, ByRange, ByWorker
-from rota.workloads.services.table import Route
+from rota.workloads.services.table import CmdRoute
 from tests.kit.dispatch_bench import WIRE, Bench, Client, table
 
 
@@ -23,7 +23,7 @@ def test_an_idle_worker_gets_a_request_at_once(client):
     bench = Bench()
     seat = bench.worker()
     bench.ask(client, 7)
-    [(number, left, parcel)] = Inbox(GIVEN).feed(b"".join(seat.outbox))
+    [(number, left, parcel)] = ParcelDecoder(GIVEN).feed(b"".join(seat.outbox))
     assert parcel == client.address + WIRE.frame(cmd=1, sn=7)
     assert (number, left) == (1, NO_LIMIT)
     assert bench.dispatch.touched_seats == [seat]
@@ -94,7 +94,7 @@ def test_groups_do_not_share_workers(client):
     ("changes", "cmd", "ret"),
     [
         pytest.param({}, 9, Ret.UNKNOWN_CMD, id="a cmd without a handler"),
-        pytest.param({"routes": {1: Route(8)}}, 1, Ret.NO_SUCH_GROUP, id="a group that is not there"),
+        pytest.param({"routes": {1: CmdRoute(8)}}, 1, Ret.NO_SUCH_GROUP, id="a group that is not there"),
         pytest.param({"rule": ByRange(((5, 9, 1),))}, 1, Ret.NO_SUCH_GROUP, id="a cmd in no range"),
         pytest.param({"rule": ByField("sn"), "groups": {}}, 1, Ret.NO_SUCH_GROUP, id="no group to choose from"),
     ],
@@ -202,7 +202,7 @@ def test_a_parcel_without_an_answer_answers_nothing(client):
 
 
 def timed(timeout=2.0, **changes):
-    return Bench(routes={1: Route(1, timeout), 2: Route(2)}, **changes)
+    return Bench(routes={1: CmdRoute(1, timeout), 2: CmdRoute(2)}, **changes)
 
 
 def test_a_worker_is_told_how_much_time_is_left(client):
@@ -283,7 +283,7 @@ def test_after_its_grace_a_worker_is_overdue(client):
 
 
 def test_a_worker_that_may_be_stuck_gets_no_others_until_it_returns_what_is_late(client):
-    bench = Bench(routes={1: Route(1, timeout=1.0), 2: Route(1)})
+    bench = Bench(routes={1: CmdRoute(1, timeout=1.0), 2: CmdRoute(1)})
     stuck, other = bench.worker(capacity=2, grace=0.5), bench.worker(capacity=2, grace=0.5)
     bench.ask(client, 1)
     bench.pass_time(1)
@@ -294,7 +294,7 @@ def test_a_worker_that_may_be_stuck_gets_no_others_until_it_returns_what_is_late
 
 
 def test_a_worker_that_got_a_request_late_is_not_taken_for_stuck(client):
-    bench = Bench(routes={1: Route(1, timeout=1.0), 2: Route(1)})
+    bench = Bench(routes={1: CmdRoute(1, timeout=1.0), 2: CmdRoute(1)})
     bench.ask(client, 1)
     bench.pass_time(0.9)
     seat = bench.worker(capacity=2, grace=0.5)
@@ -318,7 +318,7 @@ def test_an_overdue_worker_is_named_again_until_it_is_gone(client):
 
 
 def test_the_shortest_time_is_looked_at_first(client):
-    bench = Bench(routes={1: Route(1, 5.0), 2: Route(2, 1.0)})
+    bench = Bench(routes={1: CmdRoute(1, 5.0), 2: CmdRoute(2, 1.0)})
     bench.ask(client, 1)
     bench.ask(client, 2, cmd=2)
     assert bench.pass_time(0.0) == 1.0
@@ -342,7 +342,7 @@ def test_deadlines_of_tables_that_are_gone_leave_nothing_behind(client):
     for timeout in range(3, 50):
         bench.ask(client, 1)
         bench.done(seat)
-        bench.serve(routes={1: Route(1, float(timeout))})
+        bench.serve(routes={1: CmdRoute(1, float(timeout))})
     assert len(bench.dispatch._deadlines) <= 1
 
 
@@ -368,7 +368,7 @@ def test_what_a_client_sent_before_it_closed_still_runs(client):
 
 
 def test_an_idempotent_request_of_a_vanished_client_runs_again(client):
-    bench = Bench(routes={1: Route(1, None, is_idempotent=True)})
+    bench = Bench(routes={1: CmdRoute(1, None, is_idempotent=True)})
     seat = bench.worker()
     bench.ask(client, 1)
     bench.dispatch.seat_lost(seat, bench.now)
@@ -461,7 +461,7 @@ def test_a_request_whose_worker_is_lost_is_not_run_again(client):
 
 
 def test_an_idempotent_one_is_run_once_more_before_the_others(client):
-    bench = Bench(routes={1: Route(1, None, is_idempotent=True)})
+    bench = Bench(routes={1: CmdRoute(1, None, is_idempotent=True)})
     seat = bench.worker()
     bench.ask(client, 1, 2)
     bench.dispatch.seat_lost(seat, bench.now)
@@ -473,7 +473,7 @@ def test_an_idempotent_one_is_run_once_more_before_the_others(client):
 
 
 def test_a_second_run_keeps_the_time_of_the_first(client):
-    bench = Bench(routes={1: Route(1, 2.0, is_idempotent=True)})
+    bench = Bench(routes={1: CmdRoute(1, 2.0, is_idempotent=True)})
     bench.ask(client, 1)
     seat = bench.worker()
     bench.dispatch.seat_lost(seat, bench.now)
@@ -519,14 +519,14 @@ def test_a_flip_back_makes_the_old_ones_free_again(client):
 
 @pytest.mark.parametrize("flips_first", [True, False])
 def test_nothing_runs_a_second_time_in_another_generation(client, flips_first):
-    bench = Bench(routes={1: Route(1, None, is_idempotent=True)})
+    bench = Bench(routes={1: CmdRoute(1, None, is_idempotent=True)})
     old = bench.worker(generation=1)
     bench.ask(client, 1)
     if flips_first:
-        bench.serve(groups={1: 2}, routes={1: Route(1, None, is_idempotent=True)})
+        bench.serve(groups={1: 2}, routes={1: CmdRoute(1, None, is_idempotent=True)})
     bench.dispatch.seat_lost(old, bench.now)
     if not flips_first:
-        bench.serve(groups={1: 2}, routes={1: Route(1, None, is_idempotent=True)})
+        bench.serve(groups={1: 2}, routes={1: CmdRoute(1, None, is_idempotent=True)})
     assert client.answers() == [(1, Ret.WORKER_LOST)]
     assert bench.worker(generation=2).held == {}
     assert bench.is_balanced
@@ -569,7 +569,7 @@ def test_a_group_that_is_closed_works_off_what_waits(client):
     bench = Bench()
     seat = bench.worker(group=2)
     bench.ask(client, 1, 2, cmd=2)
-    bench.serve(groups={1: 1}, routes={1: Route(1)})
+    bench.serve(groups={1: 1}, routes={1: CmdRoute(1)})
     bench.dispatch.seat_leaves(seat.worker, bench.now)
     bench.done(seat)
     assert bench.holds(seat) == [2]
@@ -585,7 +585,7 @@ def test_a_leaving_worker_of_another_generation_does_not_work_off_a_closed_group
     bench = Bench()
     other = bench.worker(group=2, generation=2)
     bench.ask(client, 1, cmd=2)
-    bench.serve(groups={1: 1}, routes={1: Route(1)})
+    bench.serve(groups={1: 1}, routes={1: CmdRoute(1)})
     bench.dispatch.seat_leaves(other.worker, bench.now)
     assert other.held == {}
     bench.dispatch.seat_lost(other, bench.now)
@@ -598,7 +598,7 @@ def test_what_waits_for_a_group_that_goes_follows_its_cmd(client):
     seat = bench.worker(group=2, generation=1)
     bench.ask(client, 1, 2, 3, cmd=2)
     one = bench.worker(group=1, generation=2)
-    bench.serve(groups={1: 2}, routes={1: Route(1), 2: Route(1)})
+    bench.serve(groups={1: 2}, routes={1: CmdRoute(1), 2: CmdRoute(1)})
     assert (bench.holds(seat), bench.holds(one)) == ([1], [2])
     bench.done(one)
     assert bench.holds(one) == [3]
@@ -608,7 +608,7 @@ def test_what_waits_for_a_group_that_goes_follows_its_cmd(client):
 def test_a_group_with_neither_table_nor_workers_answers_what_it_has(client):
     bench = timed()
     bench.ask(client, 1)
-    bench.serve(groups={2: 1}, routes={2: Route(2)})
+    bench.serve(groups={2: 1}, routes={2: CmdRoute(2)})
     assert client.answers() == [(1, Ret.NO_SUCH_GROUP)]
     assert list(bench.dispatch.groups) == [2]
     assert bench.pass_time(9) is None
@@ -617,7 +617,7 @@ def test_a_group_with_neither_table_nor_workers_answers_what_it_has(client):
 def test_a_worker_of_a_group_that_is_not_served_yet_waits_for_the_table(client):
     bench = Bench()
     seat = bench.worker(group=3, generation=2)
-    bench.serve(groups={1: 1, 3: 2}, routes={3: Route(3)})
+    bench.serve(groups={1: 1, 3: 2}, routes={3: CmdRoute(3)})
     bench.ask(client, 1, cmd=3)
     assert bench.holds(seat) == [1]
 
@@ -647,7 +647,7 @@ def test_equal_fields_meet_in_one_group(client):
 def test_a_field_of_bytes_chooses_too(client):
     layout = wire(MAPLE_TASK)
     dispatch = Dispatch(table(rule=ByField("client_ip_num"), layout=MAPLE_TASK))
-    seats = [Seat(group, group, 1, capacity=9) for group in (1, 2)]
+    seats = [WorkerSeat(group, group, 1, capacity=9) for group in (1, 2)]
     for seat in seats:
         dispatch.seat_joined(seat, 0.0)
     for last in range(4):
@@ -691,7 +691,7 @@ def test_a_function_of_the_users_chooses_in_a_worker_of_its_own(client):
     ],
 )
 def test_a_request_that_cannot_be_routed_is_answered(client, group, ret):
-    bench = routed(routes={1: Route(1, 2.0)})
+    bench = routed(routes={1: CmdRoute(1, 2.0)})
     router = bench.worker(group=ROUTER)
     bench.ask(client, 1)
     choose(bench, router, group)
@@ -701,7 +701,7 @@ def test_a_request_that_cannot_be_routed_is_answered(client, group, ret):
 
 
 def test_a_routed_request_meets_the_bound_of_its_groups_queue(client):
-    bench = routed(queue=2, routes={1: Route(1, 2.0)})
+    bench = routed(queue=2, routes={1: CmdRoute(1, 2.0)})
     router = bench.worker(group=ROUTER, capacity=16)
     bench.ask(client, 1, 2)
     choose(bench, router, 1, 1)
@@ -712,7 +712,7 @@ def test_a_routed_request_meets_the_bound_of_its_groups_queue(client):
 
 
 def test_what_is_routed_while_its_client_closes_still_runs(client):
-    bench = routed(routes={1: Route(1, 2.0)})
+    bench = routed(routes={1: CmdRoute(1, 2.0)})
     router, one = bench.worker(group=ROUTER), bench.worker(group=1)
     bench.ask(client, 1)
     bench.dispatch.caller_gone(client)
@@ -724,7 +724,7 @@ def test_what_is_routed_while_its_client_closes_still_runs(client):
 
 
 def test_a_request_that_became_late_while_it_was_routed_does_not_run(client):
-    bench = routed(routes={1: Route(1, 2.0)})
+    bench = routed(routes={1: CmdRoute(1, 2.0)})
     router, one = bench.worker(group=ROUTER), bench.worker(group=1)
     bench.ask(client, 1)
     bench.pass_time(2.0)
@@ -781,7 +781,7 @@ def test_clear_drops_what_waits_and_leaves_what_runs(client):
 
 
 def test_clear_drops_second_runs_too(client):
-    bench = Bench(routes={1: Route(1, 2.0, is_idempotent=True)})
+    bench = Bench(routes={1: CmdRoute(1, 2.0, is_idempotent=True)})
     seat = bench.worker()
     bench.ask(client, 1)
     bench.dispatch.seat_lost(seat, bench.now)

@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from rota.workloads.services.parcels import ANSWERED, DONE, FINISH
 from rota.workloads.services.routing import ROUTER, ByField, ByRange, ByWorker
-from rota.workloads.services.table import Route
+from rota.workloads.services.table import CmdRoute
 from tests.kit.dispatch_bench import WIRE, Bench, Client
 
 QUEUE = 6
@@ -16,7 +16,7 @@ GENERATIONS = st.sampled_from([1, 1, 2])
 TABLES = st.builds(
     lambda groups, one, two, rule, is_idempotent, timeout: {
         "groups": groups | ({ROUTER: 1} if rule == ByWorker() else {}),
-        "routes": {1: Route(one, timeout, is_idempotent), 2: Route(two)},
+        "routes": {1: CmdRoute(one, timeout, is_idempotent), 2: CmdRoute(two)},
         "rule": rule,
         "queue": QUEUE,
     },
@@ -34,7 +34,7 @@ class AnythingHappens(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        self.bench = Bench(queue=QUEUE, routes={1: Route(1, 1.0, is_idempotent=True), 2: Route(2, 3.0)})
+        self.bench = Bench(queue=QUEUE, routes={1: CmdRoute(1, 1.0, is_idempotent=True), 2: CmdRoute(2, 3.0)})
         self.clients = [Client(str(number)) for number in range(3)]
         self.seats = [self.bench.worker(group, capacity=capacity) for group in (1, 2, ROUTER) for capacity in (1, 2)]
         self.asked = {}

@@ -2,22 +2,22 @@
 
 import msgspec
 
-from rota.workloads.services.dispatch import Caller, Dispatch, Seat
-from rota.workloads.services.figures import Figures, figures, stat
+from rota.workloads.services.dispatch import Caller, Dispatch, WorkerSeat
+from rota.workloads.services.figures import ProxyFigures, figures, stat
 from rota.workloads.services.frames import BOX, wire
 from rota.workloads.services.parcels import ANSWERED, DONE
 from rota.workloads.services.routing import ROUTER, ByWorker
-from rota.workloads.services.table import Route, Table
+from rota.workloads.services.table import CmdRoute, Table
 
 FRAME = wire(BOX).frame(cmd=1)
 
 
 def busy_proxy():
     """A proxy with one request done in 20 ms, one in work, one waiting, one refused, and an idle worker elsewhere."""
-    dispatch = Dispatch(Table("logic", {1: 1, 2: 1}, {1: Route(1), 2: Route(2)}))
-    seat = Seat(1, 1, 1)
+    dispatch = Dispatch(Table("logic", {1: 1, 2: 1}, {1: CmdRoute(1), 2: CmdRoute(2)}))
+    seat = WorkerSeat(1, 1, 1)
     dispatch.seat_joined(seat, 0.0)
-    dispatch.seat_joined(Seat(2, 2, 1), 0.0)
+    dispatch.seat_joined(WorkerSeat(2, 2, 1), 0.0)
     client = Caller(b"")
     for _ in range(3):
         dispatch.arrive(client, 1, FRAME, 0.0)
@@ -47,12 +47,12 @@ def test_a_proxy_counts_by_group():
 
 def test_figures_survive_the_way_to_the_agent():
     found = told(busy_proxy())
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(found), type=Figures) == found
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(found), type=ProxyFigures) == found
 
 
 def test_those_who_route_are_no_group():
-    dispatch = Dispatch(Table("logic", {1: 1, ROUTER: 1}, {1: Route(1)}, ByWorker()))
-    dispatch.seat_joined(Seat(1, ROUTER, 1), 0.0)
+    dispatch = Dispatch(Table("logic", {1: 1, ROUTER: 1}, {1: CmdRoute(1)}, ByWorker()))
+    dispatch.seat_joined(WorkerSeat(1, ROUTER, 1), 0.0)
     assert told(dispatch).idle == {1: 0}
 
 

@@ -2,7 +2,7 @@
 
 from rota.model.ids import Instant
 from rota.workloads.resources.outbox import Outbox
-from rota.workloads.resources.relay.held import OVERHEAD, Emission, Refused
+from rota.workloads.resources.relay.held import OVERHEAD, Emission, RefusedMessage
 from tests.kit.sinks import message, numbers
 
 T0 = Instant(100.0)
@@ -38,7 +38,7 @@ def test_an_ack_says_which_messages_were_refused_by_their_numbers() -> None:
     for _ in range(3):
         batch(outbox, 2)
     outbox.acked(1)
-    refused = [Refused(2, message(3).id, "too large"), Refused(3, message(3).id, "of another batch")]
+    refused = [RefusedMessage(2, message(3).id, "too large"), RefusedMessage(3, message(3).id, "of another batch")]
     assert outbox.acked(3, refused) == {4: "too large"}
     assert outbox.held == 0
 

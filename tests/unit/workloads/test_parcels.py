@@ -15,22 +15,22 @@ from rota.workloads.services.parcels import (
     NO_LIMIT,
     READY,
     RETURNED,
-    Inbox,
+    ParcelDecoder,
     returned,
 )
 
 
 def test_a_worker_says_that_it_is_ready():
-    assert list(Inbox(RETURNED).feed(READY)) == [(0, 0, b"")]
+    assert list(ParcelDecoder(RETURNED).feed(READY)) == [(0, 0, b"")]
 
 
 def test_a_worker_is_told_to_finish():
-    assert list(Inbox(GIVEN).feed(FINISH)) == [(0, NO_LIMIT, b"")]
+    assert list(ParcelDecoder(GIVEN).feed(FINISH)) == [(0, NO_LIMIT, b"")]
 
 
 def test_numbers_are_so_long_that_none_comes_twice():
     number = (1 << 64) - 1
-    assert list(Inbox(RETURNED).feed(returned(number, DONE))) == [(number, DONE, b"")]
+    assert list(ParcelDecoder(RETURNED).feed(returned(number, DONE))) == [(number, DONE, b"")]
 
 
 PARCELS = st.lists(
@@ -46,7 +46,7 @@ PARCELS = st.lists(
 def test_parcels_come_out_as_they_went_in_wherever_the_line_is_cut(sent, data):
     stream = b"".join(returned(*parcel) for parcel in sent)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=12)))
-    inbox = Inbox(RETURNED)
+    inbox = ParcelDecoder(RETURNED)
     found = []
     for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         found += inbox.feed(stream[start:end])
@@ -55,7 +55,7 @@ def test_parcels_come_out_as_they_went_in_wherever_the_line_is_cut(sent, data):
 
 def test_what_is_whole_is_not_held_back_by_what_follows():
     first, second = returned(1, DONE), returned(2, DONE, b"longer")
-    inbox = Inbox(RETURNED)
+    inbox = ParcelDecoder(RETURNED)
     assert [number for number, _, _ in inbox.feed(first + second[:-1])] == [1]
     assert [number for number, _, _ in inbox.feed(second[-1:] + first)] == [2, 1]
 
@@ -63,7 +63,7 @@ def test_what_is_whole_is_not_held_back_by_what_follows():
 @pytest.mark.parametrize("length", [0, RETURNED.size - 1, LIMIT + 1])
 def test_a_length_that_cannot_be_is_refused(length):
     with pytest.raises(BadFrame, match=f"a parcel of {length} bytes"):
-        list(Inbox(RETURNED).feed(RETURNED.pack(length, 1, DONE)))
+        list(ParcelDecoder(RETURNED).feed(RETURNED.pack(length, 1, DONE)))
 
 
 def test_the_largest_frame_fits_into_a_parcel():

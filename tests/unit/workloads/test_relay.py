@@ -10,7 +10,7 @@ from rota.model.ids import Instant, NodeId
 from rota.model.relay import RelayMap
 from rota.sinks import Message
 from rota.workloads.resources.relay.core import Relay
-from rota.workloads.resources.relay.held import Emission, Limits, Line, Refused
+from rota.workloads.resources.relay.held import Emission, InboundLine, RefusedMessage, RelayLimits
 from rota.workloads.resources.relay.moves import Shipment
 from rota.workloads.resources.relay.outlet import Outlet
 from tests.kit.sinks import message, numbers
@@ -41,19 +41,19 @@ def emission(number: int, resource: str = MINE, *, slot: int = 0, epoch: int = 1
 class Bench:
     """A relay with two hosts, and somebody who does what it asks for when told."""
 
-    def __init__(self, relay_map: RelayMap | None = ALONE, limits: Limits | None = None) -> None:
-        self.relay = Relay(HERE, T0, limits or Limits())
+    def __init__(self, relay_map: RelayMap | None = ALONE, limits: RelayLimits | None = None) -> None:
+        self.relay = Relay(HERE, T0, limits or RelayLimits())
         if relay_map is not None:
             self.relay.map_changed(relay_map, T0)
         self.a, self.b = self.line("a"), self.line("b")
         self.sequence = 0
 
-    def line(self, sender: str, *, is_peer: bool = False) -> Line:
-        line = Line(sender, is_peer=is_peer)
+    def line(self, sender: str, *, is_peer: bool = False) -> InboundLine:
+        line = InboundLine(sender, is_peer=is_peer)
         self.relay.join(line, None, T0)
         return line
 
-    def hand(self, line: Line, *emissions: Emission, now: Instant = T0) -> int:
+    def hand(self, line: InboundLine, *emissions: Emission, now: Instant = T0) -> int:
         self.sequence += 1
         self.relay.took(line, self.sequence, emissions, 0.0, now)
         return self.sequence
@@ -109,12 +109,12 @@ class TestFates:
         bench.relay.home.rejected(bench.outlet, one, "too large", T0)
         assert bench.relay.home.rejections == {"too large": 1}
         assert bench.b.acked == second
-        assert bench.b.take_refused() == (Refused(second, one.id, "too large"),)
+        assert bench.b.take_refused() == (RefusedMessage(second, one.id, "too large"),)
         assert bench.b.take_refused() == ()
         assert bench.a.take_refused() == ()
         bench.confirm([two])
         assert bench.a.acked == first
-        assert bench.a.take_refused() == (Refused(first, one.id, "too large"),)
+        assert bench.a.take_refused() == (RefusedMessage(first, one.id, "too large"),)
 
     def test_a_rejected_message_that_is_emitted_again_is_tried_again(self) -> None:
         bench = Bench()
@@ -135,7 +135,7 @@ class TestFates:
         assert bench.outlet.to_spool(10) == [one]
         bench.relay.home.rejected(bench.outlet, one, "no queue", T0)
         bench.relay.home.spooled(bench.outlet, 1)
-        assert bench.a.take_refused() == (Refused(batch, one.id, "no queue"),)
+        assert bench.a.take_refused() == (RefusedMessage(batch, one.id, "no queue"),)
         assert bench.relay.is_idle
 
     def test_a_late_duplicate_is_acked_at_once_and_goes_nowhere(self) -> None:
@@ -182,7 +182,7 @@ class TestWindow:
         bench.confirm(bench.publish())
         return bench
 
-    def advance(self, bench: Bench, seconds: int, *speaking: Line) -> None:
+    def advance(self, bench: Bench, seconds: int, *speaking: InboundLine) -> None:
         """Let time pass; these have nothing, and say so."""
         for second in range(seconds):
             for line in speaking:
@@ -231,12 +231,12 @@ class TestWindow:
         bench.relay.members_are([HERE, THERE], T0)
         self.advance(bench, 300, bench.a, bench.b)
         assert len(bench.relay.window) == 1
-        late = Line(THERE, is_peer=True)
+        late = InboundLine(THERE, is_peer=True)
         bench.relay.join(late, None, at(300))
         bench.relay.advance(at(301))
         assert len(bench.relay.window) == 0
 
-    def published(self, bench: Bench, line: Line, copy: Emission, seconds: int) -> int:
+    def published(self, bench: Bench, line: InboundLine, copy: Emission, seconds: int) -> int:
         """How many messages are published when this copy comes at that time, after a minute of ticks."""
         for second in range(max(0, seconds - 60), seconds + 1):
             bench.relay.advance(at(second))
@@ -305,7 +305,7 @@ class TestSpool:
         return written
 
     def test_while_the_sink_is_down_what_it_has_and_what_waits_goes_to_disk_in_order(self) -> None:
-        bench = Bench(limits=Limits(window=2))
+        bench = Bench(limits=RelayLimits(window=2))
         batch = bench.hand(bench.a, *(emission(number) for number in range(5)))
         assert numbers(bench.publish()) == [0, 1]
         assert bench.outlet.to_spool(1000) == []
@@ -318,7 +318,7 @@ class TestSpool:
         assert bench.a.acked == batch
 
     def test_the_spool_goes_first_and_what_the_sink_had_is_not_sent_twice(self) -> None:
-        bench = Bench(limits=Limits(window=10))
+        bench = Bench(limits=RelayLimits(window=10))
         bench.hand(bench.a, emission(0))
         first = bench.publish()
         bench.relay.home.sink_is(bench.outlet, False)
@@ -372,7 +372,7 @@ class TestSpool:
         assert bench.relay.held == 0
 
     def test_a_full_disk_puts_messages_back_and_stops_lines(self) -> None:
-        bench = Bench(limits=Limits(messages=4))
+        bench = Bench(limits=RelayLimits(messages=4))
         bench.relay.home.sink_is(bench.outlet, False)
         bench.hand(bench.a, emission(0), emission(1))
         assert len(bench.outlet.to_spool(10)) == 2
@@ -481,9 +481,9 @@ class TestOtherRelays:
         assert first is not None
         assert second is not None
         one = first.emissions[0].message
-        bench.relay.acked(peer, second.sequence, [Refused(first.sequence, one.id, "too large")])
+        bench.relay.acked(peer, second.sequence, [RefusedMessage(first.sequence, one.id, "too large")])
         assert bench.a.acked == batch
-        assert bench.a.take_refused() == (Refused(batch, one.id, "too large"),)
+        assert bench.a.take_refused() == (RefusedMessage(batch, one.id, "too large"),)
 
     def test_a_batch_for_a_peer_has_bounded_bytes(self) -> None:
         bench = Bench(replace(BOTH, before=()))
@@ -534,7 +534,7 @@ class TestOtherRelays:
         assert numbers(bench.publish()) == [1]
 
     def test_being_full_for_another_relay_does_not_stop_its_own_line(self) -> None:
-        bench = Bench(BOTH, Limits(messages=2))
+        bench = Bench(BOTH, RelayLimits(messages=2))
         theirs = bench.line(THERE, is_peer=True)
         bench.hand(bench.a, emission(1, THEIRS), emission(2, THEIRS))
         bench.relay.took(theirs, 1, [emission(3)], 0.0, T0)
@@ -544,7 +544,7 @@ class TestOtherRelays:
 
 class TestMoves:
     def test_what_was_not_begun_goes_to_its_new_home_and_what_was_ends_here(self) -> None:
-        bench = Bench(limits=Limits(window=1))
+        bench = Bench(limits=RelayLimits(window=1))
         batch = bench.hand(bench.a, emission(1, THEIRS), emission(2, THEIRS), emission(3, MINE))
         begun = bench.publish()
         bench.relay.map_changed(BOTH, T0)
@@ -601,7 +601,7 @@ class TestMoves:
     def shipment(self, *emissions: Emission, floor: int = 0) -> Shipment:
         giver = Relay(THERE, T0)
         giver.map_changed(RelayMap(version=1, nodes=(THERE,)), T0)
-        line = Line("host")
+        line = InboundLine("host")
         giver.join(line, None, T0)
         giver.took(line, 1, emissions, 0.0, T0)
         if floor:

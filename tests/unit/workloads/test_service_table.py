@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from rota.workloads.services.frames import BOX, MAPLE_TASK
 from rota.workloads.services.routing import ROUTER, ByField, ByRange, ByWorker
-from rota.workloads.services.table import Route, Table, active, merged
+from rota.workloads.services.table import CmdRoute, Table, active, merged
 
 
 def table(groups, routes, rule=None, **others):
-    return Table("logic", groups, {cmd: Route(group) for cmd, group in routes.items()}, rule, **others)
+    return Table("logic", groups, {cmd: CmdRoute(group) for cmd, group in routes.items()}, rule, **others)
 
 
 def routes(found):

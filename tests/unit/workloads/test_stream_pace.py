@@ -1,10 +1,10 @@
 """How many records a stream's function is given at a time."""
 
-from rota.workloads.streams.pace import FIRST, Pace
+from rota.workloads.streams.pace import FIRST, ReadPace
 
 
 def test_a_quick_function_soon_gets_as_many_as_are_allowed() -> None:
-    pace = Pace(2000)
+    pace = ReadPace(2000)
     assert pace.size == FIRST
     for _ in range(3):
         pace.took(pace.size, 0.01)
@@ -12,7 +12,7 @@ def test_a_quick_function_soon_gets_as_many_as_are_allowed() -> None:
 
 
 def test_a_slow_function_gets_as_many_as_it_takes_in_a_second_and_never_none() -> None:
-    pace = Pace(2000)
+    pace = ReadPace(2000)
     pace.took(100, 10)
     assert pace.size == 10
     pace.took(10, 3600)
@@ -20,7 +20,7 @@ def test_a_slow_function_gets_as_many_as_it_takes_in_a_second_and_never_none() -
 
 
 def test_what_was_not_there_to_be_read_does_not_count_as_quick() -> None:
-    pace = Pace(2000)
+    pace = ReadPace(2000)
     pace.took(FIRST - 1, 0)
     assert pace.size == FIRST
-    assert Pace(7).size == 7
+    assert ReadPace(7).size == 7

@@ -24,8 +24,8 @@ from rota.sources.open import open_source
 from rota.sources.port import NewRecord, Vanished
 from rota.store import Delete, Put, Store, open_store
 from rota.workloads.context import Batch
-from rota.workloads.streams.pace import FIRST, Pace
-from rota.workloads.streams.run import Assigned, Limits, StreamTask
+from rota.workloads.streams.pace import FIRST, ReadPace
+from rota.workloads.streams.run import Assigned, SequenceLimits, StreamTask
 from rota.workloads.streams.transform import DeadLetter, Transform
 from tests.kit.committers import move
 from tests.kit.virtual_trials import CLOCK
@@ -76,11 +76,11 @@ class World:
         await self.store.commit(Put(keys.stream_group("s", "g"), codec.encode(self.group)))
 
     async def start(
-        self, slot: int = 0, function: Callable[..., Any] = parsed, limits: Limits | None = None, **more: Any
+        self, slot: int = 0, function: Callable[..., Any] = parsed, limits: SequenceLimits | None = None, **more: Any
     ) -> "asyncio.Task[str]":
         """Start a task of the group."""
         self.made += 1
-        limits = replace(limits or Limits(), tell=timedelta(milliseconds=50))  # or every test waits for figures
+        limits = replace(limits or SequenceLimits(), tell=timedelta(milliseconds=50))  # or every test waits for figures
         await self.committer.begin({0: 0, 1: 0})
         assigned = Assigned(stream="s", group="g", slot=slot, epoch=Revision(self.made), node=NodeId("n"))
         transform = Transform(function, more.pop("most_errors", None))
@@ -209,14 +209,14 @@ async def test_a_sequence_is_published_while_reading_goes_on(world: World) -> No
 async def test_a_task_behind_the_agreement_reads_no_further_than_that(world: World) -> None:
     world.grow(0, 100)
     await world.say(sequences=({0: 40, 1: 0},), phase=Phase.PUBLISHING)
-    assert await (await world.start(limits=Limits(batch=7))) == ""
+    assert await (await world.start(limits=SequenceLimits(batch=7))) == ""
     assert await world.output() == records(0, 40)
 
 
 async def test_a_checkpoint_is_asked_for_when_there_is_much(world: World) -> None:
     world.grow(0, 50)
     await world.say()
-    await world.start(limits=Limits(rows=20, batch=10))
+    await world.start(limits=SequenceLimits(rows=20, batch=10))
 
     async def asked() -> bool:
         status = await world.status()
@@ -231,7 +231,7 @@ async def test_a_checkpoint_is_asked_for_when_there_is_much(world: World) -> Non
 async def test_a_checkpoint_is_asked_for_after_a_while_even_without_rows(world: World) -> None:
     world.grow(0, 5)
     await world.say()
-    await world.start(function=lambda batch: None, limits=Limits(time=timedelta(milliseconds=100)))
+    await world.start(function=lambda batch: None, limits=SequenceLimits(time=timedelta(milliseconds=100)))
 
     async def asked() -> bool:
         status = await world.status()
@@ -383,7 +383,7 @@ async def test_records_whose_rows_are_refused_by_a_publish_are_put_aside_and_the
     world.grow(0, 3)
     world.grow(1, 2)
     await world.say(sequences=({0: 7, 1: 1},), phase=Phase.PUBLISHING)
-    assert await (await world.start(limits=Limits(batch=2))) == ""
+    assert await (await world.start(limits=SequenceLimits(batch=2))) == ""
     assert await world.output() == [(0, 0), (0, 1), (0, 2), (0, 5), (0, 6), (1, 0)]
     assert await world.committer.committed() == {0: 7, 1: 1}
     assert [letter.record.offset for letter in world.letters] == [3, 4]
@@ -418,7 +418,7 @@ async def test_an_output_that_keeps_letters_gets_all_of_a_sequence_with_its_publ
     world.grow(0, 1, value=b"poison")
     world.grow(0, 1, value=b'{"odd": 1}')
     await world.say(sequences=({0: 5, 1: 0},), phase=Phase.PUBLISHING)
-    assert await (await world.start(limits=Limits(batch=2))) == ""
+    assert await (await world.start(limits=SequenceLimits(batch=2))) == ""
     (published,) = await world.committer.manifests()
     assert keeping.kept[published.id] == [3, 4]
     assert world.letters == [], "nothing is in the node's own file"
@@ -429,7 +429,7 @@ async def test_many_bytes_of_letters_ask_for_a_checkpoint(world: World) -> None:
     world.grow(0, 9)
     world.grow(0, 1, value=b"poison")
     await world.say()
-    await world.start(limits=Limits(letters=10))
+    await world.start(limits=SequenceLimits(letters=10))
     status = await world.until(TaskState.READING, p0=10)
     assert status.wants_checkpoint.endswith("bytes of dead letters")
 
@@ -464,7 +464,7 @@ async def test_a_sequence_is_made_again_at_the_pace_that_its_function_has(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refusing(monkeypatch, lambda rows: any("odd" in row for row in rows))
-    monkeypatch.setattr(Pace, "took", lambda *_: None)  # it is as slow as it may be
+    monkeypatch.setattr(ReadPace, "took", lambda *_: None)  # it is as slow as it may be
     sizes: list[int] = []
 
     def slow(batch: Batch) -> list[dict[str, Any]]:
@@ -495,7 +495,7 @@ async def test_a_task_that_is_dismissed_does_not_make_the_rest_of_a_sequence_aga
     world.grow(0, 5)
     world.grow(0, 1, value=b'{"odd": 1}')
     await world.say(sequences=({0: 6, 1: 0},), phase=Phase.PUBLISHING)
-    assert await (await world.start(function=noted, limits=Limits(batch=1))) == "too slow"
+    assert await (await world.start(function=noted, limits=SequenceLimits(batch=1))) == "too slow"
     assert (seen, world.letters) == ([0, 1, 2, 3, 4, 5, 0], [])
 
 
@@ -515,7 +515,7 @@ async def test_rows_that_are_refused_only_together_fail_the_task_and_it_says_so(
     refusing(monkeypatch, lambda rows: len(rows) > 2)
     world.grow(0, 4)
     await world.say(sequences=({0: 4, 1: 0},), phase=Phase.PUBLISHING)
-    error = await (await world.start(limits=Limits(batch=2)))
+    error = await (await world.start(limits=SequenceLimits(batch=2)))
     assert "a row breaks a constraint" in error
     assert "no single record" in error
     assert (world.letters, await world.committer.committed()) == ([], {0: 0, 1: 0})
@@ -714,7 +714,7 @@ def test_a_status_is_repeated_seldom_and_comes_back_when_it_is_lost() -> None:
             world = World(store, clock=CLOCK)
             world.grow(0, 5)
             await world.say(phase=Phase.READING)
-            await world.start(limits=Limits(repeat=timedelta(seconds=10)))
+            await world.start(limits=SequenceLimits(repeat=timedelta(seconds=10)))
             await asyncio.sleep(2)
             assert await told(store) == {0: 5, 1: 0}
             before = await store.revision()

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from rota.sources import Bounds, Gap, Vanished
-from rota.workloads.streams.vanished import Halt, Skip, decide
+from rota.workloads.streams.vanished import Skip, StreamHalt, decide
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 DELETED = Vanished("log:///it", 3, Gap(20, 99), Bounds(100, 300), "the source has deleted them")
@@ -17,7 +17,7 @@ SHORTER = Vanished("log:///it", 3, Gap(40, 99), Bounds(10, 40), "the source is s
 @pytest.mark.parametrize("is_anew", [False, True])
 def test_halt_waits_and_says_why(lost: Vanished, is_anew: bool) -> None:
     verdict = decide(lost, "halt", NOON, is_anew=is_anew)
-    assert verdict == Halt(partition=3, gap=lost.gap, why=str(lost))
+    assert verdict == StreamHalt(partition=3, gap=lost.gap, why=str(lost))
 
 
 @pytest.mark.parametrize(

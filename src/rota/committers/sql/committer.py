@@ -20,7 +20,7 @@ import msgspec
 from rota.committers.catalogue import moved, new_draft
 from rota.committers.memory import as_dicts
 from rota.committers.port import Draft, Letter, Rows, Swept, Unfit
-from rota.committers.verdict import Moves, Turn, Verdict, fenced, judge, moves_of
+from rota.committers.verdict import Moves, PublishVerdict, Turn, fenced, judge, moves_of
 from rota.kit.clock import SYSTEM, Clock
 from rota.kit.epoch import milliseconds, moment
 from rota.model import codec
@@ -59,7 +59,7 @@ CELL = 48
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}")
 
 
-class Work(Protocol):
+class SqlWork(Protocol):
     """One transaction. Parameters are written `?`."""
 
     async def fetch(self, query: str, *parameters: object) -> list[tuple[Any, ...]]:
@@ -96,14 +96,14 @@ class Database(Protocol):
     check_now: str
     """What looks at constraints that would else be looked at by the commit; nothing where there are none."""
 
-    def work(self) -> AbstractAsyncContextManager[Work]:
+    def work(self) -> AbstractAsyncContextManager[SqlWork]:
         """A transaction, committed at the end unless something was raised.
 
         Unknown if the commit's outcome is not known, Unavailable if nothing was changed. Locks and statements are
         waited for up to a limit, and so does the server wait for the next statement, where there is a server.
         """
 
-    def view(self, *, is_patient: bool = False) -> AbstractAsyncContextManager[Work]:
+    def view(self, *, is_patient: bool = False) -> AbstractAsyncContextManager[SqlWork]:
         """A transaction that only reads, and waits for nobody who writes; `is_patient`: a query may take any time."""
 
     async def columns(self, table: str) -> list[str]:
@@ -210,7 +210,7 @@ class SqlCommitter:
     def draft(self, task: str, starts: Offsets) -> Draft:
         return TableDraft(task, self._table, self._columns, self._seen)
 
-    async def publish(self, draft: Draft, ranges: Sequence[Range]) -> Verdict:
+    async def publish(self, draft: Draft, ranges: Sequence[Range]) -> PublishVerdict:
         own = cast(TableDraft, draft)
         async with self._database.work() as work:
             verdict = judge(await self._locked(work, [each.partition for each in ranges]), ranges)
@@ -222,7 +222,7 @@ class SqlCommitter:
                 await self._note(work, own, ranges)
         return verdict
 
-    async def _insert(self, work: Work, columns: Iterable[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    async def _insert(self, work: SqlWork, columns: Iterable[str], rows: Sequence[Mapping[str, Any]]) -> None:
         """Add rows; Unfit if the database refuses one, or its driver cannot write a value."""
         names = list(columns)
         if not rows:
@@ -254,7 +254,7 @@ class SqlCommitter:
         async with self._database.view() as work:
             return await self._moved(work, id)
 
-    async def _moves(self, work: Work) -> Moves:
+    async def _moves(self, work: SqlWork) -> Moves:
         """Who has set offsets by hand."""
         self._has_moves = self._has_moves or bool(await work.fetch(self._database.columns_query, MOVES))
         if not self._has_moves:
@@ -262,7 +262,7 @@ class SqlCommitter:
         found = await work.fetch(f"SELECT record FROM {MOVES} WHERE stream = ?", self._stream)
         return moves_of(codec.decode(MoveRecord, str(record).encode()) for (record,) in found)
 
-    async def _moved(self, work: Work, id: str) -> MoveRecord | None:
+    async def _moved(self, work: SqlWork, id: str) -> MoveRecord | None:
         query = f"SELECT record FROM {MOVES} WHERE stream = ? AND move = ?"
         rows = await work.fetch(query, self._stream, id)
         return codec.decode(MoveRecord, str(rows[0][0]).encode()) if rows else None
@@ -305,7 +305,7 @@ class SqlCommitter:
     async def close(self) -> None:
         await self._database.close()
 
-    async def _locked(self, work: Work, partitions: Iterable[int]) -> dict[int, int]:
+    async def _locked(self, work: SqlWork, partitions: Iterable[int]) -> dict[int, int]:
         """The offsets of these partitions, locked: always in the same order, so that nobody waits in a circle."""
         wanted, database = sorted(partitions), self._database
         query = (
@@ -314,7 +314,7 @@ class SqlCommitter:
         )
         return _offsets(await work.fetch(query, self._stream, *wanted)) if wanted else {}
 
-    async def _note(self, work: Work, draft: TableDraft, ranges: Sequence[Range]) -> None:
+    async def _note(self, work: SqlWork, draft: TableDraft, ranges: Sequence[Range]) -> None:
         """List a publish: what was in it, by whom, and when."""
         at = self._clock.wall()
         query, id = f"INSERT INTO {PUBLISHES} VALUES (?, ?, ?, ?, ?, ?, ?, ?)", new_draft(at)
@@ -334,7 +334,7 @@ class SqlCommitter:
             id=id, stream=self._stream, ranges=ranges, rows=int(rows), segments=(), at=moment(int(at_ms)), by=task
         )
 
-    async def _set(self, work: Work, offsets: Offsets) -> None:
+    async def _set(self, work: SqlWork, offsets: Offsets) -> None:
         query = f"UPDATE {OFFSETS} SET next_offset = ? WHERE stream = ? AND part = ?"
         for partition, offset in sorted(offsets.items()):
             await work.execute(query, offset, self._stream, partition)

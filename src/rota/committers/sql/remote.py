@@ -7,12 +7,12 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
-from rota.committers.sql.committer import Work
+from rota.committers.sql.committer import SqlWork
 from rota.committers.url import CommitterUrl
 from rota.model.errors import RotaError, Unavailable, Unknown
 from rota.model.secrets import Password
 
-W = TypeVar("W", bound=Work)
+W = TypeVar("W", bound=SqlWork)
 
 PATIENCE = 10.0
 """Seconds to connect."""

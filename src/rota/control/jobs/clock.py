@@ -30,7 +30,7 @@ DRIFT = 0.02
 """How much a machine's clock may go wrong between samples, as a part of the time."""
 
 
-class Sample(msgspec.Struct, frozen=True):
+class ClockSample(msgspec.Struct, frozen=True):
     """What the store's clock showed at some moment between two of ours."""
 
     asked: Instant
@@ -51,8 +51,8 @@ class StoreClock:
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
-        self._samples: deque[Sample] = deque(maxlen=SAMPLES)
-        self._ahead: Sample | None = None
+        self._samples: deque[ClockSample] = deque(maxlen=SAMPLES)
+        self._ahead: ClockSample | None = None
         """The one that says the latest time: it does so at any moment, and the time is asked for often."""
 
         self.is_known = asyncio.Event()
@@ -71,7 +71,7 @@ class StoreClock:
                 log.debug("the store's clock was not read", extra={"why": str(error)})
             await asyncio.sleep(EVERY if len(self._samples) == SAMPLES else EVERY / 20)
 
-    def add(self, sample: Sample) -> None:
+    def add(self, sample: ClockSample) -> None:
         """Take in a sample."""
         slack = timedelta(seconds=EVERY * SAMPLES * DRIFT)
         if (
@@ -84,7 +84,7 @@ class StoreClock:
         self._ahead = max(self._samples, key=lambda each: each.earliest(sample.came))
         self.is_known.set()
 
-    async def _sample(self) -> Sample:
+    async def _sample(self) -> ClockSample:
         asked = self._clock.monotonic()
         wall = await self._store.now()
-        return Sample(asked, self._clock.monotonic(), wall)
+        return ClockSample(asked, self._clock.monotonic(), wall)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rota.control.jobs import verbs
-from rota.decide.jobs.declared import Owner, differ, undeclared
+from rota.decide.jobs.declared import DeclarationOwner, differ, undeclared
 from rota.model import keys
 from rota.model.errors import Conflict, Invalid, NotFound, Unavailable, Unknown
 from rota.model.ids import Key, NodeId
@@ -25,7 +25,7 @@ EVERY = 60.0
 """Seconds between looks for what nobody declares any more, and for what was refused."""
 
 Tell = Callable[..., None]
-Declared = Callable[[], tuple[Owner, Sequence[JobSpec]] | None]
+Declared = Callable[[], tuple[DeclarationOwner, Sequence[JobSpec]] | None]
 """Who declares what at the moment; None if nobody declares anything."""
 
 
@@ -71,7 +71,7 @@ async def keep_declared_jobs(
 
 
 async def _write(
-    store: Store, node: NodeId, owner: Owner, jobs: Sequence[JobSpec], *, is_new: bool
+    store: Store, node: NodeId, owner: DeclarationOwner, jobs: Sequence[JobSpec], *, is_new: bool
 ) -> Mapping[str, str]:
     """Write what differs; the jobs that are not taken, and why."""
     found = differ(await _stored(store), jobs, owner, is_new=is_new)

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from rota.control.jobs.clock import StoreClock
 from rota.control.jobs.view import JobsView, Live, is_at
-from rota.control.jobs.writing import Record, Step, Writer, at, moved
+from rota.control.jobs.writing import Record, Step, StepWriter, at, moved
 from rota.decide.jobs import outcome as steps
 from rota.model import keys
 from rota.model.errors import Unavailable
@@ -41,7 +41,7 @@ FAILURES = frozenset({RunState.FAILED, RunState.TIMED_OUT})
 Tell = Callable[..., None]
 
 
-class Ended(msgspec.Struct, frozen=True):
+class EndedAttempt(msgspec.Struct, frozen=True):
     """An attempt that is over, and under which session it was begun."""
 
     order: RunOrder
@@ -49,20 +49,20 @@ class Ended(msgspec.Struct, frozen=True):
     outcome: Outcome
 
 
-class Outcomes:
+class PendingOutcomes:
     """What attempts came to, until it is written; lives as long as the node."""
 
     def __init__(self) -> None:
-        self.waiting: deque[Ended] = deque()
+        self.waiting: deque[EndedAttempt] = deque()
         self.news = asyncio.Event()
         self.settled = asyncio.Event()
         """Is everything written?"""
 
         self.settled.set()
-        self.heed: Callable[[Ended], None] = unheeded
+        self.heed: Callable[[EndedAttempt], None] = unheeded
         """Called with each, while a session listens."""
 
-    def add(self, ended: Ended) -> None:
+    def add(self, ended: EndedAttempt) -> None:
         """One more."""
         self.waiting.append(ended)
         self.settled.clear()
@@ -76,13 +76,13 @@ class Ends:
     def __init__(
         self,
         node: NodeId,
-        outcomes: Outcomes,
-        writer: Writer,
+        outcomes: PendingOutcomes,
+        writer: StepWriter,
         view: JobsView,
         store_clock: StoreClock,
         tell: Tell,
         under_way: Callable[[], int],
-        written: Callable[[Ended], None],
+        written: Callable[[EndedAttempt], None],
     ) -> None:
         """`under_way`: how many attempts of this session have no end in the store; `written`: one has."""
         self._node, self._outcomes, self._writer, self._view = node, outcomes, writer, view
@@ -118,7 +118,7 @@ class Ends:
             queue.news.set()
             await asyncio.sleep(RETRY)
 
-    async def _end(self, batch: Iterable[Ended]) -> list[Ended]:
+    async def _end(self, batch: Iterable[EndedAttempt]) -> list[EndedAttempt]:
         """Write what the view shows to be ours; the rest comes back."""
         now, left, moves = self._store_clock.now(), [], []
         for ended in batch:
@@ -160,7 +160,7 @@ class Ends:
         for step in await self._writer.write(found):
             self._quiet.pop(step.about, None)
 
-    def _ending(self, live: Live, ended: Ended, after: RunRecord) -> Step:
+    def _ending(self, live: Live, ended: EndedAttempt, after: RunRecord) -> Step:
         move = moved(live, after, ended)
         if after.state is not RunState.SUCCEEDED or not self._view.followers.get(after.job):
             return move
@@ -174,7 +174,7 @@ class Ends:
                 why = run.outcome.error
                 self._tell("run.failed", run.id, state=run.state.value, attempt=run.attempt, node=run.node, why=why)
 
-    async def _settle(self, ended: Ended) -> bool:
+    async def _settle(self, ended: EndedAttempt) -> bool:
         """Look at the store itself: end the run, or keep the outcome as late, or find that it is written."""
         store, told = self._writer.store, ended.order
         entry = await store.get(keys.live_run(told.run))
@@ -205,7 +205,7 @@ class Ends:
             self._written(ended)
         return is_done
 
-    async def _keep_late(self, entry: Entry, run: RunRecord, ended: Ended) -> bool:
+    async def _keep_late(self, entry: Entry, run: RunRecord, ended: EndedAttempt) -> bool:
         told = ended.order
         late = Try(
             attempt=told.attempt,
@@ -225,5 +225,5 @@ class Ends:
         return True
 
 
-def unheeded(ended: Ended) -> None:
+def unheeded(ended: EndedAttempt) -> None:
     """What is done with an outcome while no session listens: it waits."""

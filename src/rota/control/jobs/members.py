@@ -5,13 +5,13 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rota.decide.jobs.dispatch import Member
+from rota.decide.jobs.dispatch import EligibleNode
 from rota.model import keys
 from rota.model.ids import Key, NodeId, SessionId
 from rota.model.node import Node, NodeLoad, NodeStatus
 from rota.model.peers import DutyHeld
 from rota.model.resource import LabelsSet, labelled
-from rota.store.follow import News
+from rota.store.follow import PrefixChanges
 from rota.store.port import Entry
 from rota.store.records import understood
 
@@ -57,7 +57,7 @@ class Members:
         held = self._duties.get(FEED)
         return held.node if held is not None and held.session in self.sessions else None
 
-    def fold(self, prefix: Key, news: News) -> bool:
+    def fold(self, prefix: Key, news: PrefixChanges) -> bool:
         """Take in what is new below one of the prefixes; may it make a difference to what is decided?
 
         Nodes tell of themselves all the time, and most of that is no reason to decide anything anew: how busy they are,
@@ -90,7 +90,7 @@ class Members:
 
     def members(
         self, taken: Callable[[SessionId], int], barred: Callable[[NodeId], str], share: Callable[[NodeId], float]
-    ) -> list[Member]:
+    ) -> list[EligibleNode]:
         """The nodes that run jobs.
 
         `taken` counts the runs of a session, `barred` knows more reasons against a node, and `share` which part of its
@@ -101,7 +101,7 @@ class Members:
             if node.executors > 0 and node.role.may_work:
                 bound, given = taken(node.session), math.ceil(node.executors * share(node.id))
                 found.append(
-                    Member(
+                    EligibleNode(
                         node=node.id,
                         session=node.session,
                         free=given - bound,

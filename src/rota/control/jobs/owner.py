@@ -15,9 +15,9 @@ from typing import Protocol
 
 from rota.control.jobs.ahead import Ahead
 from rota.control.jobs.clock import StoreClock
-from rota.control.jobs.ends import Ended, Ends, Outcomes, Tell, unheeded
+from rota.control.jobs.ends import EndedAttempt, Ends, PendingOutcomes, Tell, unheeded
 from rota.control.jobs.view import JobsView, Live, is_at
-from rota.control.jobs.writing import Writer, moved
+from rota.control.jobs.writing import StepWriter, moved
 from rota.decide.jobs import outcome as steps
 from rota.decide.jobs.attempt_phases import AT_WORK, AttemptEvent, AttemptPhase, OwnedAttempt
 from rota.decide.jobs.run_phases import RunEvent, may
@@ -39,7 +39,7 @@ UNWRITTEN = 500
 TICK = 0.25
 
 
-class Runs(Protocol):
+class AttemptRunner(Protocol):
     """What runs attempts on this node."""
 
     @property
@@ -57,16 +57,16 @@ class Runs(Protocol):
         """End an attempt; False if it does not run here."""
 
 
-class Owner:
+class RunOwner:
     """The runs of one session of a node."""
 
     def __init__(
         self,
         node: NodeId,
         session: SessionId,
-        runs: Runs,
-        outcomes: Outcomes,
-        writer: Writer,
+        runs: AttemptRunner,
+        outcomes: PendingOutcomes,
+        writer: StepWriter,
         view: JobsView,
         store_clock: StoreClock,
         clock: Clock,
@@ -141,9 +141,9 @@ class Owner:
         if not self._may_act():
             return ["the lease may be over"] * len(orders)
         outcomes, session = self._outcomes, self._session
-        return self._runs.start_many(orders, lambda order, outcome: outcomes.add(Ended(order, session, outcome)))
+        return self._runs.start_many(orders, lambda order, outcome: outcomes.add(EndedAttempt(order, session, outcome)))
 
-    def _ended(self, ended: Ended) -> None:
+    def _ended(self, ended: EndedAttempt) -> None:
         """An attempt has ended: its executor gets the next one."""
         seconds, mine = ended.outcome.seconds, self._attempt(ended.order)
         if mine is not None and mine.may(AttemptEvent.ENDED):
@@ -267,7 +267,7 @@ class Owner:
         ]
         await self._writer.write([moved(live, steps.begin(live.run, live.epoch, wall)) for live in lasting])
 
-    def _forget(self, ended: Ended) -> None:
+    def _forget(self, ended: EndedAttempt) -> None:
         """The end of an attempt is in the store."""
         if (mine := self._attempt(ended.order)) is not None:
             self._over.add((ended.order.run, Revision(ended.order.epoch)))

@@ -11,26 +11,26 @@ from random import random
 import msgspec
 
 from rota.control.jobs.clock import StoreClock
-from rota.control.jobs.ends import Outcomes
-from rota.control.jobs.owner import Owner, Runs
-from rota.control.jobs.scheduler import Scheduler, Standing
+from rota.control.jobs.ends import PendingOutcomes
+from rota.control.jobs.owner import AttemptRunner, RunOwner
+from rota.control.jobs.scheduler import NodeStandings, Scheduler
 from rota.control.jobs.telling import Bound, LinkTo, Telling, order_of
 from rota.control.jobs.view import JobsView, is_at
-from rota.control.jobs.writing import Writer
+from rota.control.jobs.writing import StepWriter
 from rota.kit.clock import Clock
 from rota.model.ids import NodeId
-from rota.model.link import Accepted, Refused, Start
+from rota.model.link import Accepted, AttemptRefused, StartAttempt
 from rota.model.node import Node
 from rota.store.port import At, Store
 
 Tell = Callable[..., None]
 
 
-class Surroundings(msgspec.Struct, frozen=True):
+class JobsDependencies(msgspec.Struct, frozen=True):
     """What a node's part in jobs is given of the rest of the node."""
 
-    runs: Runs
-    outcomes: Outcomes
+    runs: AttemptRunner
+    outcomes: PendingOutcomes
     clock: Clock
     tell: Tell
     link_to: LinkTo = lambda _: None
@@ -39,7 +39,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     strike: Callable[[NodeId, str], None] = lambda node, why: None
     """Called when a node could not be reached."""
 
-    standing: Standing = msgspec.field(default_factory=Standing)
+    standing: NodeStandings = msgspec.field(default_factory=NodeStandings)
     jitter: Callable[[], float] = random
 
 
@@ -52,14 +52,14 @@ class JobsPart:
         me: Node,
         incarnation: At,
         may_act: Callable[[], bool],
-        around: Surroundings,
-        writer: type[Writer] = Writer,
+        around: JobsDependencies,
+        writer: type[StepWriter] = StepWriter,
     ) -> None:
         self.me = me
         self.view = JobsView()
         self.clock = StoreClock(store, around.clock)
         writing = writer(store, incarnation, self.view)
-        self.owner = Owner(
+        self.owner = RunOwner(
             me.id,
             me.session,
             around.runs,
@@ -94,11 +94,11 @@ class JobsPart:
             parts.create_task(self.owner.run(), name="owner")
             parts.create_task(self.scheduler.run(), name="scheduler")
 
-    def dispatch(self, start: Start) -> Accepted | Refused:
+    def dispatch(self, start: StartAttempt) -> Accepted | AttemptRefused:
         """Another node tells of a run that is bound to this one."""
         order = order_of(start)
         (why,) = self.owner.begin([order])
-        return Refused(why=why) if why else Accepted()
+        return AttemptRefused(why=why) if why else Accepted()
 
     def _is_bound(self, bound: Bound) -> bool:
         """Is a run still where it was bound to? (If we do not know yet, it is.)"""

@@ -20,14 +20,14 @@ import msgspec
 
 from rota.control.jobs.clock import StoreClock
 from rota.control.jobs.members import PREFIXES, Members
-from rota.control.jobs.owner import Owner
+from rota.control.jobs.owner import RunOwner
 from rota.control.jobs.telling import Bound, Telling
 from rota.control.jobs.view import JobsView, Live
-from rota.control.jobs.writing import Record, Step, Writer, at, moved
+from rota.control.jobs.writing import Record, Step, StepWriter, at, moved
 from rota.decide.jobs import outcome as outcomes
 from rota.decide.jobs import turn
-from rota.decide.jobs.dispatch import Bind, Member, dispatch, is_ready
-from rota.decide.jobs.due import BACKLOG, Claim, due, follow_up, next_due
+from rota.decide.jobs.dispatch import BindRun, EligibleNode, dispatch, is_ready
+from rota.decide.jobs.due import BACKLOG, DueClaim, due, follow_up, next_due
 from rota.kit.clock import Clock
 from rota.kit.record import replace
 from rota.model import keys
@@ -57,7 +57,7 @@ RETRY = 0.2
 Tell = Callable[..., None]
 
 
-class Standing(msgspec.Struct, frozen=True):
+class NodeStandings(msgspec.Struct, frozen=True):
     """What the rest of the node thinks of other nodes, and of itself."""
 
     barred: Callable[[NodeId], str] = lambda _: ""
@@ -67,14 +67,14 @@ class Standing(msgspec.Struct, frozen=True):
     """Which part of its executors a node may be given: one that has just come back gets less. The rest is a reserve."""
 
 
-class _Told(msgspec.Struct, frozen=True):
+class _StepReport(msgspec.Struct, frozen=True):
     """What is to be told when a step is written."""
 
     bound: tuple[RunRecord, ...] = ()
     job: JobSpec | None = None
     """Theirs."""
 
-    claim: Claim | None = None
+    claim: DueClaim | None = None
     lost: RunRecord | None = None
     is_over: bool = False
     """Is that its end?"""
@@ -88,19 +88,19 @@ class Scheduler:
         store: Store,
         me: Node,
         view: JobsView,
-        writer: Writer,
-        owner: Owner,
+        writer: StepWriter,
+        owner: RunOwner,
         telling: Telling,
         store_clock: StoreClock,
         clock: Clock,
         tell: Tell,
-        standing: Standing | None = None,
+        standing: NodeStandings | None = None,
         jitter: Callable[[], float] = random,
     ) -> None:
         self._jitter = jitter
         self._store, self._me, self._view, self._writer, self._owner = store, me, view, writer, owner
         self._telling, self._store_clock, self._clock, self._tell = telling, store_clock, clock, tell
-        self._standing = standing or Standing()
+        self._standing = standing or NodeStandings()
         self.members = Members()
         self._news, self._heard = telling.news, 0
         self._next: dict[str, datetime] = {}
@@ -218,7 +218,7 @@ class Scheduler:
                 else:
                     self._next[name] = coming
 
-    def _claims(self, now: datetime) -> Iterator[Claim]:
+    def _claims(self, now: datetime) -> Iterator[DueClaim]:
         view = self._view
         for name, at_ in self._next.items():
             if at_ > now:
@@ -233,7 +233,7 @@ class Scheduler:
             else:
                 self._following.remove(name)
 
-    def _bindings(self, claims: list[Claim], now: datetime) -> Iterator[Step]:
+    def _bindings(self, claims: list[DueClaim], now: datetime) -> Iterator[Step]:
         """Runs that are made, and runs that get a node, each job's together."""
         if not claims and not self._view.waiting:
             return  # so it is in most turns, and who could take a run need not be known
@@ -252,7 +252,7 @@ class Scheduler:
             name: self._view.jobs[name].record.spec for name in {run.job for run in candidates} & self._view.jobs.keys()
         }
         plan = dispatch(candidates, jobs, self._view.bound, members, now, self._served)
-        binds: dict[str, list[Bind]] = {}
+        binds: dict[str, list[BindRun]] = {}
         for bind in plan.binds:
             binds.setdefault(bind.run.job, []).append(bind)
         self._bindings_decided += 1
@@ -269,14 +269,14 @@ class Scheduler:
         return self._view.ready(name, now, most) if most > 0 else []
 
     def _job_steps(
-        self, name: str, claim: Claim | None, binds: list[Bind], waiting: Mapping[str, Live], now: datetime
+        self, name: str, claim: DueClaim | None, binds: list[BindRun], waiting: Mapping[str, Live], now: datetime
     ) -> Iterator[Step]:
         known = self._view.jobs[name]
         bound = {bind.run.id: outcomes.bind(bind.run, bind.member.node, bind.member.session, now) for bind in binds}
         if claim is None and known.record.spec.concurrency is None:
             for run in bound.values():  # nothing keeps these together
                 key = keys.live_run(run.id)
-                yield Step({key: run}, (At(key, waiting[run.id].modified),), _Told((run,), known.record.spec))
+                yield Step({key: run}, (At(key, waiting[run.id].modified),), _StepReport((run,), known.record.spec))
             return
         cursor = self._view.cursors.get(name)
         writes: dict[Key, Record | None] = {}
@@ -291,15 +291,15 @@ class Scheduler:
                 writes[keys.live_run(run.id)] = run
                 expect.append(At(keys.live_run(run.id), waiting[run.id].modified))
         writes[keys.job_cursor(name)] = claim.cursor if claim else (cursor[1] if cursor else JobCursor())
-        yield Step(writes, expect, _Told(tuple(bound.values()), known.record.spec, claim))
+        yield Step(writes, expect, _StepReport(tuple(bound.values()), known.record.spec, claim))
 
     def _gone(self, now: datetime) -> Iterator[Step]:
         """Runs whose job was deleted before they began."""
         for name in sorted(self._view.waiting.keys() - self._view.jobs.keys()):
             for live in self._view.ready(name, datetime.max.replace(tzinfo=now.tzinfo), 50):
-                yield moved(live, outcomes.interrupt(live.run, "its job was deleted", now), _Told())
+                yield moved(live, outcomes.interrupt(live.run, "its job was deleted", now), _StepReport())
 
-    def _members(self) -> list[Member]:
+    def _members(self) -> list[EligibleNode]:
         at = self._view.at
 
         def taken(session: SessionId) -> int:
@@ -331,7 +331,7 @@ class Scheduler:
         here: list[Bound] = []
         elsewhere: list[Bound] = []
         for step, revision in written.items():
-            told: _Told = step.about
+            told: _StepReport = step.about
             for run in told.bound:
                 assert told.job is not None
                 known = self._view.jobs.get(run.job)
@@ -375,10 +375,10 @@ class Scheduler:
 
 def _loss(live: Live, fence: Expect, now: datetime) -> Step:
     after = outcomes.lose(live.run, live.epoch, now)
-    return moved(live, after, _Told(lost=live.run, is_over=after.is_over), fence)
+    return moved(live, after, _StepReport(lost=live.run, is_over=after.is_over), fence)
 
 
-def _tell_missed(tell: Tell, claim: Claim) -> None:
+def _tell_missed(tell: Tell, claim: DueClaim) -> None:
     for run in claim.runs:
         if run.skipped is not None:
             skipped = run.skipped

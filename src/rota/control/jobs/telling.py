@@ -25,8 +25,8 @@ from rota.kit.clock import Clock
 from rota.model.errors import Denied, Invalid, RotaError, Unavailable
 from rota.model.ids import Instant, NodeId, Revision
 from rota.model.job import RunOrder
-from rota.model.link import AttemptId, Refused, Start
-from rota.rpc.port import Link
+from rota.model.link import AttemptId, AttemptRefused, StartAttempt
+from rota.rpc.port import NodeLink
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ TOGETHER = 50
 SHUNNED, LOCKED_OUT = 1.0, 60.0
 """Seconds in which a node gets nothing that refused a run or could not be told, and one that does not let us in."""
 
-LinkTo: TypeAlias = Callable[[NodeId], Link | None]
+LinkTo: TypeAlias = Callable[[NodeId], NodeLink | None]
 Strike: TypeAlias = Callable[[NodeId, str], None]
 
 
@@ -94,7 +94,7 @@ class Telling:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _ask(self, link: Link, node: NodeId, told: Sequence[Bound]) -> None:
+    async def _ask(self, link: NodeLink, node: NodeId, told: Sequence[Bound]) -> None:
         is_certain = True
         while told := [bound for bound in told if self._is_bound(bound)]:
             try:
@@ -115,7 +115,7 @@ class Telling:
                 is_certain = False
             else:
                 for bound, answer in zip(told, answers, strict=True):
-                    if isinstance(answer, Refused):
+                    if isinstance(answer, AttemptRefused):
                         self.take_back(node, bound, f"node {node} refused it: {answer.why}")
                 return
             await asyncio.sleep(AGAIN)
@@ -130,15 +130,15 @@ class Telling:
         task.add_done_callback(self._tasks.discard)
 
 
-def _start(order: RunOrder) -> Start:
-    return Start(
+def _start(order: RunOrder) -> StartAttempt:
+    return StartAttempt(
         attempt=AttemptId(order.run, order.attempt),
         epoch=Revision(order.epoch),
         payload=msgspec.json.encode(order),
     )
 
 
-def order_of(start: Start) -> RunOrder:
+def order_of(start: StartAttempt) -> RunOrder:
     """What a node is told to run; Invalid if that cannot be read."""
     try:
         return msgspec.json.decode(start.payload, type=RunOrder)

@@ -30,7 +30,7 @@ SWEEP = timedelta(seconds=10)
 NEVER = datetime.min.replace(tzinfo=UTC)
 
 
-class Known(msgspec.Struct, frozen=True):
+class KnownJob(msgspec.Struct, frozen=True):
     """A job's record, and when it was made and last written."""
 
     record: JobRecord
@@ -59,7 +59,7 @@ class JobsView:
     def clear(self) -> None:
         """Forget everything: what comes next is whole."""
         self.revision = Revision(0)
-        self.jobs: dict[str, Known] = {}
+        self.jobs: dict[str, KnownJob] = {}
         self.cursors: dict[str, tuple[Revision, JobCursor]] = {}
         self.successes: dict[str, tuple[Revision, JobSuccess]] = {}
         self.followers: defaultdict[str, set[str]] = defaultdict(set)
@@ -266,7 +266,7 @@ class JobsView:
                 self.followers[other].discard(name)
         record = understood(JobRecord, entry, log)
         if record is not None and entry is not None:
-            self.jobs[name] = Known(record, entry.created, entry.modified)
+            self.jobs[name] = KnownJob(record, entry.created, entry.modified)
             for other in record.spec.after:
                 self.followers[other].add(name)
         self.dirty.add(name)

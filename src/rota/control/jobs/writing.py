@@ -53,7 +53,7 @@ class _Packed:
     size: int
 
 
-class Writer:
+class StepWriter:
     """Writes steps, and lets the view know."""
 
     def __init__(self, store: Store, incarnation: At, view: JobsView) -> None:

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from rota.control.streams.outside import Outside
 from rota.decide.streams import chain
-from rota.decide.streams.health import Health, Quiet, dropped, state
-from rota.decide.streams.plan import Plan
+from rota.decide.streams.health import Quiet, StreamHealth, dropped, state
+from rota.decide.streams.plan import GroupPlan
 from rota.decide.streams.scale import Lags, Scaling
 from rota.kit.record import replace
 from rota.model.stream import Group, StreamError, StreamState, StreamStatus, StreamTaskStatus, StreamWishes
@@ -56,7 +56,7 @@ class Account:
         self.is_idle = False
         self._lags = Lags()
         self._stream, self._outside = stream, outside
-        self._health, self._quiet = Health(), Quiet()
+        self._health, self._quiet = StreamHealth(), Quiet()
         self._errors: list[StreamError] = []
 
     @property
@@ -135,7 +135,7 @@ class Account:
         return wanted
 
     def planned(
-        self, before: dict[str, Group], found: Plan, tasks: Collection[StreamTaskStatus], now: datetime
+        self, before: dict[str, Group], found: GroupPlan, tasks: Collection[StreamTaskStatus], now: datetime
     ) -> None:
         """Note what went wrong, what went well, and what was left out of what went well."""
         self.dropped += dropped(found.published, tasks)
@@ -190,7 +190,7 @@ class Account:
         return {each: bounds.end for each, bounds in self._outside.bounds.items()}
 
 
-def dismissals(before: dict[str, Group], found: Plan) -> list[tuple[Group, int, str]]:
+def dismissals(before: dict[str, Group], found: GroupPlan) -> list[tuple[Group, int, str]]:
     """The tasks that a plan dismisses, and why."""
     return [
         (group, slot, dismissal.why)

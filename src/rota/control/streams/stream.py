@@ -25,9 +25,9 @@ from rota.control.streams.placed import Placements
 from rota.control.streams.writing import WRITES, changes
 from rota.control.term import Term
 from rota.decide.streams.gone import gone, reached
-from rota.decide.streams.group import Member, Tuning
+from rota.decide.streams.group import GroupMember, Tuning
 from rota.decide.streams.health import dropped
-from rota.decide.streams.plan import Aims, Plan, plan
+from rota.decide.streams.plan import Aims, GroupPlan, plan
 from rota.kit import durations
 from rota.kit.clock import Clock
 from rota.kit.record import replace
@@ -379,21 +379,21 @@ class StreamKeeper:
         held = reached(self._groups.values(), self._tasks.values())
         return gone(spans, self._account.committed, self._before_look, held)
 
-    def _members(self) -> dict[str, list[Member]]:
+    def _members(self) -> dict[str, list[GroupMember]]:
         """Each group's tasks, with what they say."""
-        found: defaultdict[str, list[Member]] = defaultdict(list)
+        found: defaultdict[str, list[GroupMember]] = defaultdict(list)
         for each in self._placements.of(origin(self._name)):
             key = keys.stream_task(self._name, each.group, each.slot, each.epoch)
             _, since = self._lives.get(key, ("", each.since))
             placed, status = max(each.since, since), self._tasks.get(key)
             found[each.group].append(
-                Member(slot=each.slot, epoch=each.epoch, node=each.node, placed=placed, status=status)
+                GroupMember(slot=each.slot, epoch=each.epoch, node=each.node, placed=placed, status=status)
             )
         return found
 
     # Writing
 
-    async def _write(self, found: Plan, spec: StreamSpec, now: datetime) -> None:
+    async def _write(self, found: GroupPlan, spec: StreamSpec, now: datetime) -> None:
         """Write what a plan changes, and tell of it."""
         before, tasks = self._groups, list(self._tasks.values())
         said: defaultdict[str, list[Key]] = defaultdict(list)
@@ -417,7 +417,7 @@ class StreamKeeper:
         for group, slot, why in dismissals(before, found):
             self._tell("stream.dismissed", self._name, group=group.id, slot=slot, why=why)
 
-    def _handed_off(self, before: dict[str, Group], found: Plan) -> list[Write]:
+    def _handed_off(self, before: dict[str, Group], found: GroupPlan) -> list[Write]:
         """Take out the wishes that are being fulfilled."""
         ending = {
             group.number
@@ -479,7 +479,7 @@ def _reasons(counts: Counter[str]) -> str:
     return ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
 
 
-def _trouble(members: Iterable[Member]) -> str:
+def _trouble(members: Iterable[GroupMember]) -> str:
     """Why one of these tasks cannot read or publish at the moment; nothing if all can."""
     for each in members:
         if each.status and each.status.trouble:

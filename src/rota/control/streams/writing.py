@@ -5,7 +5,7 @@ Both come and go in one commit. What the supervisor places by is therefore never
 
 from collections.abc import Collection, Iterator, Mapping
 
-from rota.decide.streams.plan import Plan
+from rota.decide.streams.plan import GroupPlan
 from rota.model import codec, keys
 from rota.model.ids import Key
 from rota.model.resource import ResourceRecord
@@ -21,7 +21,7 @@ ORIGIN = "stream"
 
 def changes(
     before: Mapping[str, Group],
-    planned: Plan,
+    planned: GroupPlan,
     replicas: int,
     placed_by: Mapping[str, int | None],
     statuses: Mapping[str, Collection[Key]],
@@ -50,7 +50,7 @@ def resource_of(group: Group, replicas: int) -> ResourceRecord:
 
 def _by_group(
     before: Mapping[str, Group],
-    planned: Plan,
+    planned: GroupPlan,
     replicas: int,
     placed_by: Mapping[str, int | None],
     statuses: Mapping[str, Collection[Key]],

@@ -23,7 +23,7 @@ MOST = 1000
 """Due times of one backfill."""
 
 
-class Kept(msgspec.Struct, frozen=True):
+class KeptDueTimes(msgspec.Struct, frozen=True):
     """What the store still has of a job's due times."""
 
     ids: Collection[str] = ()
@@ -34,7 +34,7 @@ class Kept(msgspec.Struct, frozen=True):
     """The earliest due time of which a record of the schedule tells; None if there is no such record."""
 
 
-def kept(living: Iterable[str], over: Iterable[RunRecord]) -> Kept:
+def kept(living: Iterable[str], over: Iterable[RunRecord]) -> KeptDueTimes:
     """What is kept of a job, by the ids of its living runs and the records of those that are over."""
     ids, missed, told = set(living), list[RunRecord](), list[datetime]()
     for run in over:
@@ -44,7 +44,7 @@ def kept(living: Iterable[str], over: Iterable[RunRecord]) -> Kept:
             missed.append(run)
         else:
             ids.add(run.id)
-    return Kept(ids, missed, min(told, default=None))
+    return KeptDueTimes(ids, missed, min(told, default=None))
 
 
 def backfill(
@@ -52,7 +52,7 @@ def backfill(
     cursor: JobCursor | None,
     first: datetime,
     last: datetime,
-    kept: Kept,
+    kept: KeptDueTimes,
     now: datetime,
     *,
     is_forced: bool = False,
@@ -79,7 +79,7 @@ def backfill(
     return [replace(run, skipped=skipped.get(run.id)) for run in runs]
 
 
-def _refuse_forgotten(job: str, missing: list[datetime], cursor: JobCursor | None, kept: Kept) -> None:
+def _refuse_forgotten(job: str, missing: list[datetime], cursor: JobCursor | None, kept: KeptDueTimes) -> None:
     """Raise Invalid if a record of one of these due times may have been deleted."""
     upto = cursor.upto if cursor else None
     if kept.since is None:

@@ -16,7 +16,7 @@ import msgspec
 from rota.model.job import JobRecord, JobSpec, Origin
 
 
-class Owner(msgspec.Struct, frozen=True):
+class DeclarationOwner(msgspec.Struct, frozen=True):
     """Whose declarations these are."""
 
     origin: Origin
@@ -31,7 +31,7 @@ class Owner(msgspec.Struct, frozen=True):
         return f'app "{self.name}"' if self.origin is Origin.APP else f"the file of node {self.name}"
 
 
-class Difference(msgspec.Struct, frozen=True):
+class JobDiff(msgspec.Struct, frozen=True):
     """What is to be written."""
 
     put: tuple[JobSpec, ...]
@@ -43,8 +43,8 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def differ(
-    stored: Mapping[str, JobRecord], declared: Iterable[JobSpec], owner: Owner, *, is_new: bool = True
-) -> Difference:
+    stored: Mapping[str, JobRecord], declared: Iterable[JobSpec], owner: DeclarationOwner, *, is_new: bool = True
+) -> JobDiff:
     """What to write so that the stored jobs, by name, are as declared.
 
     Declarations of an app that are not new change no job that is there.
@@ -59,7 +59,7 @@ def differ(
     ]
     # An app may run in other versions elsewhere; a file is complete.
     gone = [name for name, record in stored.items() if owner.owns(record) and name not in wanted]
-    return Difference(
+    return JobDiff(
         put=tuple(_in_order(changed)),
         remove=tuple(gone) if owner.origin is Origin.FILE else (),
         refused={
@@ -95,4 +95,4 @@ def _in_order(jobs: Iterable[JobSpec]) -> list[JobSpec]:
 def _whose(record: JobRecord) -> str:
     if record.origin is Origin.API:
         return record.by or "an unknown user"
-    return str(Owner(record.origin, record.app or record.by))
+    return str(DeclarationOwner(record.origin, record.app or record.by))

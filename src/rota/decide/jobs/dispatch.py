@@ -40,7 +40,7 @@ SET_BACK = timedelta(minutes=1)
 """If a run was made, or tried last, so much later than now, the store's clock was set back: its waits mean nothing."""
 
 
-class Member(msgspec.Struct, frozen=True, kw_only=True):
+class EligibleNode(msgspec.Struct, frozen=True, kw_only=True):
     """A node that may run attempts, as the one who decides sees it."""
 
     node: NodeId
@@ -70,17 +70,17 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
         return 0 if self.barred else max(0, self.free) + max(0, self.spare) + max(0, self.reserve)
 
 
-class Bind(msgspec.Struct, frozen=True):
+class BindRun(msgspec.Struct, frozen=True):
     """A run goes to a node."""
 
     run: RunRecord
-    member: Member
+    member: EligibleNode
 
 
-class Plan(msgspec.Struct, frozen=True):
+class DispatchPlan(msgspec.Struct, frozen=True):
     """What goes where, and why the rest waits."""
 
-    binds: tuple[Bind, ...]
+    binds: tuple[BindRun, ...]
     waiting: Mapping[str, str]
     """By run: the reason."""
 
@@ -89,10 +89,10 @@ def dispatch(
     runs: Iterable[RunRecord],
     jobs: Mapping[str, JobSpec],
     bound: Mapping[str, int],
-    members: Sequence[Member],
+    members: Sequence[EligibleNode],
     now: datetime,
     served: Mapping[str, int] | None = None,
-) -> Plan:
+) -> DispatchPlan:
     """Nodes for these runs, given how many runs of each job are bound already.
 
     `served` has a number for each job that was given a node before, greater for a later time.
@@ -104,7 +104,7 @@ def dispatch(
     places = sum(member.room for member in members) - held
     counts = Counter(bound)
     fits = _Fits(members, free, spare, reserve)
-    binds: list[Bind] = []
+    binds: list[BindRun] = []
     waiting: dict[str, str] = {}
     for run in _in_turns(runs, bound, served or {}):
         job = jobs.get(run.job)
@@ -127,11 +127,11 @@ def dispatch(
             waiting[run.id] = NO_ROOM if binds else _why_full(fit.members)
             continue
         counts[run.job] += 1
-        binds.append(Bind(run, best))
-    return Plan(tuple(binds), waiting)
+        binds.append(BindRun(run, best))
+    return DispatchPlan(tuple(binds), waiting)
 
 
-def misfit(job: JobSpec, member: Member) -> str:
+def misfit(job: JobSpec, member: EligibleNode) -> str:
     """Why a node cannot run this job, whatever it does at the moment; nothing if it can."""
     for name, value in job.labels.items():
         if member.labels.get(name) != value:
@@ -155,13 +155,13 @@ def ready_since(run: RunRecord) -> datetime:
 class _Room:
     """Who of some nodes has the most room of one sort; it gets less as it is taken, also by way of others."""
 
-    def __init__(self, members: Sequence[Member], room: dict[NodeId, int]) -> None:
+    def __init__(self, members: Sequence[EligibleNode], room: dict[NodeId, int]) -> None:
         self._room = room
         self._members = {member.node: member for member in members}
         self._heap = [(-room[member.node], member.score, member.node) for member in members if room[member.node] > 0]
         heapq.heapify(self._heap)
 
-    def take(self) -> Member | None:
+    def take(self) -> EligibleNode | None:
         """Who takes a run: the one with the most room, of equals the idlest, and then the first by name."""
         while self._heap:
             seen, score, node = self._heap[0]
@@ -181,7 +181,7 @@ class _Fit:
 
     def __init__(
         self,
-        members: Sequence[Member],
+        members: Sequence[EligibleNode],
         free: dict[NodeId, int],
         spare: dict[NodeId, int],
         reserve: dict[NodeId, int],
@@ -189,7 +189,7 @@ class _Fit:
         self.members = members
         self._free, self._spare, self.reserve = (_Room(members, room) for room in (free, spare, reserve))
 
-    def take_place(self) -> Member | None:
+    def take_place(self) -> EligibleNode | None:
         """Who takes a run, now or ahead of what it does."""
         return self._free.take() or self._spare.take()
 
@@ -197,7 +197,7 @@ class _Fit:
 class _Fits:
     """The nodes that may run each job; those of the same labels and functions are looked at once."""
 
-    def __init__(self, members: Sequence[Member], *rooms: dict[NodeId, int]) -> None:
+    def __init__(self, members: Sequence[EligibleNode], *rooms: dict[NodeId, int]) -> None:
         self._members, self._rooms = members, rooms
         self._alike: dict[tuple[frozenset[tuple[str, str]], frozenset[str]], list[int]] = {}
         for place, member in enumerate(members):
@@ -247,7 +247,7 @@ def _limit(job: JobSpec) -> str:
     return f"{job.concurrency} of it run already, and that is its limit"
 
 
-def _why_full(members: Sequence[Member]) -> str:
+def _why_full(members: Sequence[EligibleNode]) -> str:
     later = any(member.reserve > 0 for member in members)
     more = f"; after {PATIENCE.total_seconds():g} s it may go to one that fell lately" if later else ""
     return f"no executor is free on {_names(members)}{more}"
@@ -268,6 +268,6 @@ def _since(run: RunRecord) -> datetime:
     return max(run.created, run.earlier[-1].ended) if run.earlier else run.created
 
 
-def _names(members: Sequence[Member]) -> str:
+def _names(members: Sequence[EligibleNode]) -> str:
     shown = ", ".join(member.node for member in members[:3])
     return shown if len(members) <= 3 else f"{shown} and {len(members) - 3} more"

@@ -55,7 +55,7 @@ RUNS = 40
 """Runs that one step makes at most: they and the cursor go in one commit, with room for other jobs."""
 
 
-class Claim(msgspec.Struct, frozen=True):
+class DueClaim(msgspec.Struct, frozen=True):
     """Runs that a job is due for, and the cursor that says so."""
 
     job: str
@@ -87,7 +87,7 @@ def next_due(record: JobRecord, cursor: JobCursor | None) -> datetime | None:
     return next(times(record.spec, decided(record, cursor)), None)
 
 
-def due(record: JobRecord, cursor: JobCursor | None, now: datetime, waiting: int = 0) -> Claim | None:
+def due(record: JobRecord, cursor: JobCursor | None, now: datetime, waiting: int = 0) -> DueClaim | None:
     """What a job is due for by now, if `waiting` runs of its schedule wait for a node already; None if nothing."""
     if not record.enabled or waiting >= BACKLOG:
         return None
@@ -102,7 +102,7 @@ def due(record: JobRecord, cursor: JobCursor | None, now: datetime, waiting: int
     wanted = chosen[:most]
     last = wanted[-1] if len(wanted) < len(chosen) else found[-1]
     dropped = sorted({due for due in found if due <= last} - set(wanted))
-    return Claim(
+    return DueClaim(
         record.spec.name,
         _runs(record.spec, wanted, dropped, now),
         JobCursor(upto=last, used=cursor.used if cursor else {}),
@@ -115,7 +115,7 @@ def follow_up(
     cursor: JobCursor | None,
     successes: Mapping[str, tuple[Revision, JobSuccess]],
     now: datetime,
-) -> Claim | None:
+) -> DueClaim | None:
     """The run that follows the jobs it comes after; None if one of them has not succeeded since."""
     spec = record.spec
     if not record.enabled or not spec.after:
@@ -127,7 +127,7 @@ def follow_up(
     due = max(success.at for _, success in found.values())
     run = new_run(spec, due, Cause.AFTER, now, more=f"r{newest}")
     upto = cursor.upto if cursor else None
-    return Claim(spec.name, (run,), JobCursor(upto=upto, used={name: at for name, (at, _) in found.items()}))
+    return DueClaim(spec.name, (run,), JobCursor(upto=upto, used={name: at for name, (at, _) in found.items()}))
 
 
 def lacking(

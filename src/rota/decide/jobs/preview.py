@@ -22,7 +22,7 @@ HORIZON = timedelta(days=36_525)
 """How far one look ahead goes: a schedule that is rarely due takes long to walk, and nobody plans for later."""
 
 
-class Coming(msgspec.Struct, frozen=True):
+class UpcomingDueTime(msgspec.Struct, frozen=True):
     """A due time to come."""
 
     due: datetime
@@ -35,7 +35,7 @@ class Coming(msgspec.Struct, frozen=True):
     """What is odd about it, if anything."""
 
 
-def preview(spec: JobSpec, after: datetime, *, count: int = 10, until: datetime | None = None) -> list[Coming]:
+def preview(spec: JobSpec, after: datetime, *, count: int = 10, until: datetime | None = None) -> list[UpcomingDueTime]:
     """The due times after a moment: at most `count`, not later than `until`, and within `HORIZON`."""
     end = _later(after, HORIZON)
     return list(islice(_coming(spec, after, end if until is None else min(end, until)), min(count, MOST)))
@@ -49,11 +49,11 @@ def _later(moment: datetime, span: timedelta) -> datetime:
         return datetime.max.replace(tzinfo=UTC)
 
 
-def _coming(spec: JobSpec, after: datetime, until: datetime) -> Iterator[Coming]:
+def _coming(spec: JobSpec, after: datetime, until: datetime) -> Iterator[UpcomingDueTime]:
     zone = ZoneInfo(spec.tz)
     for due in takewhile(lambda due: due <= until, times(spec, after)):
         local = due.astimezone(zone)
-        yield Coming(due, local, _odd(spec, local) if spec.cron is not None else "")
+        yield UpcomingDueTime(due, local, _odd(spec, local) if spec.cron is not None else "")
 
 
 def _odd(spec: JobSpec, local: datetime) -> str:

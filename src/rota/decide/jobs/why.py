@@ -18,7 +18,7 @@ from rota.model.job import Cause, JobCursor, JobRecord, JobSuccess, RunRecord
 NOTHING = "nothing holds it back: it gets a node when one of the nodes next looks"
 
 
-class Held(msgspec.Struct, frozen=True):
+class HoldReason(msgspec.Struct, frozen=True):
     """What holds something back."""
 
     says: str
@@ -28,14 +28,14 @@ class Held(msgspec.Struct, frozen=True):
     """Each thing that holds it back, or that it waits for."""
 
 
-def why_run(run: RunRecord, job: JobRecord | None, now: datetime, waiting: str | None, ahead: int = 0) -> Held:
+def why_run(run: RunRecord, job: JobRecord | None, now: datetime, waiting: str | None, ahead: int = 0) -> HoldReason:
     """Why a run is as it is; `waiting` is what `dispatch` says of it, `ahead` counts runs of its job due before it."""
     if run.is_over:
         error = run.outcome.error if run.outcome else ""
-        return Held(f"it is over: {run.state}", (f"its error: {error}",) if error else ())
+        return HoldReason(f"it is over: {run.state}", (f"its error: {error}",) if error else ())
     stop = (f"it is to be interrupted: {run.stop}",) if run.stop else ()
     if run.is_bound:
-        return Held(f"it is {run.state} on {run.node}, attempt {run.attempt}", stop)
+        return HoldReason(f"it is {run.state} on {run.node}, attempt {run.attempt}", stop)
     reasons = [*stop]
     if not is_ready(run, now) and run.not_before is not None:
         reasons.append(f"{_delay(run)} until {_shown(run.not_before)}")
@@ -45,7 +45,7 @@ def why_run(run: RunRecord, job: JobRecord | None, now: datetime, waiting: str |
         reasons.append(f"{ahead} runs of its job were due before it")
     if now < run.created - SET_BACK:
         reasons.append("the store's clock was set back since it was made")
-    return Held("it waits" if reasons else NOTHING, tuple(reasons))
+    return HoldReason("it waits" if reasons else NOTHING, tuple(reasons))
 
 
 def _delay(run: RunRecord) -> str:
@@ -71,7 +71,7 @@ class JobSeen(msgspec.Struct, frozen=True, kw_only=True):
     """Why `dispatch` would give one more run no node; empty if it would."""
 
 
-def why_job(seen: JobSeen, now: datetime) -> Held:
+def why_job(seen: JobSeen, now: datetime) -> HoldReason:
     """Why a job has the runs that it has, and when there will be more."""
     record, spec = seen.record, seen.record.spec
     reasons = []
@@ -93,7 +93,7 @@ def why_job(seen: JobSeen, now: datetime) -> Held:
     if seen.refused:
         reasons.append(f"a run of it gets no node now: {seen.refused}")
     next_time = f"; next due {_shown(due)}" if due is not None and due >= now else ""
-    return Held(f"{seen.bound} runs have a node, {seen.pending} wait{next_time}", tuple(reasons))
+    return HoldReason(f"{seen.bound} runs have a node, {seen.pending} wait{next_time}", tuple(reasons))
 
 
 def _shown(at: datetime) -> str:

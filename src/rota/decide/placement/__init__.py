@@ -1,7 +1,7 @@
 """Placement: which node gets what, how it is shared out, and why something waits."""
 
-from rota.decide.placement.assign import Held, Instructions, assign
-from rota.decide.placement.demand import Bind, Demand, Pending, Place, Placement, Tag
+from rota.decide.placement.assign import Holdings, Instructions, assign
+from rota.decide.placement.demand import BindReplica, Demand, Pending, Place, Placement, Tag
 from rota.decide.placement.place import place
 from rota.decide.placement.rebalance import Better, Movable, rebalance
 from rota.decide.placement.remedies import remedies
@@ -13,9 +13,9 @@ __all__ = [
     "POLICIES",
     "WEIGHTED",
     "Better",
-    "Bind",
+    "BindReplica",
     "Demand",
-    "Held",
+    "Holdings",
     "Instructions",
     "Movable",
     "Pending",

@@ -18,7 +18,7 @@ from rota.kit.record import replace
 from rota.model.ids import NodeId
 
 
-class Held(msgspec.Struct, frozen=True):
+class Holdings(msgspec.Struct, frozen=True):
     """Who holds what: the nodes, and the keys each of them holds with their costs, which `Place.used` counts."""
 
     places: Sequence[Place]
@@ -34,7 +34,7 @@ class Instructions(msgspec.Struct, frozen=True):
 
 
 def assign(
-    snapshot: Held,
+    snapshot: Holdings,
     add: Sequence[Demand],
     remove: Collection[str],
     reset: bool = False,

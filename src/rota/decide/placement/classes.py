@@ -8,8 +8,8 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import TypeAlias
 
 from rota.decide.placement.demand import Demand, Place, Tag
-from rota.decide.placement.fleet import Fleet, Needs, Nodes
-from rota.decide.placement.round import Group
+from rota.decide.placement.fleet import FleetCapacity, Needs, Nodes
+from rota.decide.placement.round import DemandGroup
 from rota.decide.placement.rules import Rulings
 from rota.model.resource import NO_AFFINITY
 
@@ -19,7 +19,7 @@ Class: TypeAlias = tuple[Hashable, ...]
 class Classes:
     """Which demands are alike, and what those have in common."""
 
-    def __init__(self, demands: Iterable[Demand], fleet: Fleet, rulings: Rulings, *, has_rules: bool) -> None:
+    def __init__(self, demands: Iterable[Demand], fleet: FleetCapacity, rulings: Rulings, *, has_rules: bool) -> None:
         self._fleet, self._rulings, self._has_rules = fleet, rulings, has_rules
         self._named = _named(demands, fleet.places)
         self._is_plain = not self._named and not has_rules
@@ -46,13 +46,13 @@ class Classes:
             self._known[alike[1:]] = Needs(*alike[1:])  # type: ignore[arg-type]
         return self._known[alike[1:]]
 
-    def group(self, needs: Needs) -> Group:
+    def group(self, needs: Needs) -> DemandGroup:
         """Where demands of a class may go, and where they had better."""
         fleet = self._fleet
         fit = fleet.fitting(needs)
         if self._has_rules:
             fit &= ~fleet.where([bool(self._rulings.refusal(needs.about, place)) for place in fleet.places])
-        return Group(needs, fit & ~fleet.set_of(needs.avoid), fit, self._tiers(needs))
+        return DemandGroup(needs, fit & ~fleet.set_of(needs.avoid), fit, self._tiers(needs))
 
     def _tiers(self, needs: Needs) -> tuple[Nodes, ...]:
         """The nodes by how well they suit, the best first; none if all are equal."""

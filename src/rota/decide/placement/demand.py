@@ -89,7 +89,7 @@ class Demand(msgspec.Struct, frozen=True):
             raise Invalid(f'resource "{self.key}": cost is {self.cost}; a task takes at least 1 slot')
 
 
-class Bind(msgspec.Struct, frozen=True, gc=False):
+class BindReplica(msgspec.Struct, frozen=True, gc=False):
     """One more replica goes to this node. A struct, since a round may make some 100,000 of them."""
 
     key: str
@@ -113,7 +113,7 @@ class Pending(msgspec.Struct, frozen=True):
 class Placement(msgspec.Struct, frozen=True):
     """What a round decided, both in order of the keys."""
 
-    binds: list[Bind]
+    binds: list[BindReplica]
     pending: list[Pending]
     failed: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Users' rules that raised an error, and which: they were left out where they did."""

@@ -51,7 +51,7 @@ class Needs:
         return bool(self.near or self.apart or self.prefer_near or self.prefer_apart or self.tags)
 
 
-class Fleet:
+class FleetCapacity:
     """Nodes in order of their ids, and what they have left."""
 
     def __init__(self, places: Sequence[Place]) -> None:

@@ -19,10 +19,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 
 from rota.decide.placement.classes import Classes
-from rota.decide.placement.demand import Bind, Demand, Pending, Place, Placement
-from rota.decide.placement.fleet import Fleet
+from rota.decide.placement.demand import BindReplica, Demand, Pending, Place, Placement
+from rota.decide.placement.fleet import FleetCapacity
 from rota.decide.placement.reasons import Reasons
-from rota.decide.placement.round import Group, Groups, Round, Row
+from rota.decide.placement.round import DemandGroup, Groups, Round, Row
 from rota.decide.placement.rules import NO_RULES, Rules, Rulings
 from rota.decide.placement.shares import WEIGHTED, Policy
 from rota.model.errors import Invalid
@@ -37,21 +37,23 @@ def place(
     seed: int = 0,
 ) -> Placement:
     """Where the missing replicas go, and why the rest has to wait."""
-    fleet, rulings = Fleet(places), Rulings(rules)
+    fleet, rulings = FleetCapacity(places), Rulings(rules)
     ordered = sorted(demands, key=attrgetter("key"))
     rows, groups = _grouped(ordered, fleet, Classes(ordered, fleet, rulings, has_rules=bool(rules)))
     round = Round(fleet, policy, seed)
     for priority in sorted(groups, reverse=True):
         round.fill(groups[priority])
-    binds = [Bind(key, seat.id, seat.why) for row in rows if (key := row.demand.key) for seat in row.seats]
+    binds = [BindReplica(key, seat.id, seat.why) for row in rows if (key := row.demand.key) for seat in row.seats]
     return Placement(binds, _pending(rows, Reasons(fleet, round.ties, rulings)), rulings.failed)
 
 
-def _grouped(demands: Iterable[Demand], fleet: Fleet, classes: Classes) -> tuple[list[Row], Mapping[int, Groups]]:
+def _grouped(
+    demands: Iterable[Demand], fleet: FleetCapacity, classes: Classes
+) -> tuple[list[Row], Mapping[int, Groups]]:
     """All demands as rows, and the same by priority in groups of equal needs."""
     all_rows: list[Row] = []
-    known: dict[object, tuple[Group, list[Row]]] = {}
-    by_priority: dict[int, dict[Group, list[Row]]] = defaultdict(dict)
+    known: dict[object, tuple[DemandGroup, list[Row]]] = {}
+    by_priority: dict[int, dict[DemandGroup, list[Row]]] = defaultdict(dict)
     most = len(fleet.places)
     last = None
     for demand in demands:

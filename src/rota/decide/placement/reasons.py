@@ -7,7 +7,7 @@ the refusals once per class.
 from collections.abc import Mapping
 
 from rota.decide.placement.demand import Place
-from rota.decide.placement.fleet import Fleet, Needs, numbers
+from rota.decide.placement.fleet import FleetCapacity, Needs, numbers
 from rota.decide.placement.rules import Rulings
 from rota.decide.placement.ties import Ties, shown
 from rota.model.ids import NodeId
@@ -16,7 +16,7 @@ from rota.model.ids import NodeId
 class Reasons:
     """Why things wait at the end of a round."""
 
-    def __init__(self, fleet: Fleet, ties: Ties, rulings: Rulings) -> None:
+    def __init__(self, fleet: FleetCapacity, ties: Ties, rulings: Rulings) -> None:
         self.fleet, self._ties, self._rulings = fleet, ties, rulings
         self._refusals: dict[Needs, Mapping[NodeId, str]] = {}
         self._sentences: dict[tuple[Needs, int, int], str] = {}

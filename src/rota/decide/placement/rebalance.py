@@ -16,10 +16,10 @@ import msgspec
 
 from rota.decide.placement.classes import Classes, has_ties
 from rota.decide.placement.demand import Demand, Place
-from rota.decide.placement.fleet import Fleet, Nodes, numbers
-from rota.decide.placement.round import Group
+from rota.decide.placement.fleet import FleetCapacity, Nodes, numbers
+from rota.decide.placement.round import DemandGroup
 from rota.decide.placement.rules import NO_RULES, Rules, Rulings
-from rota.decide.placement.shares import POLICIES, WEIGHTED, Offer, Policy
+from rota.decide.placement.shares import POLICIES, WEIGHTED, NodeOffer, Policy
 from rota.decide.placement.ties import Ties
 from rota.model.ids import NodeId
 
@@ -61,7 +61,7 @@ def targets(places: Sequence[Place], policy: Policy) -> list[int]:
     """The slots that would be taken on each of these nodes, if all that is taken now were dealt anew."""
     if policy is POLICIES["random"]:
         policy = WEIGHTED  # by lot would be another part each time
-    offers = [Offer(place.slots, place.slots, 0, place.load) for place in places]
+    offers = [NodeOffer(place.slots, place.slots, 0, place.load) for place in places]
     return policy.share(sum(place.used for place in places), offers, 0)
 
 
@@ -69,10 +69,10 @@ class _Levelling:
     """One pass."""
 
     def __init__(self, places: Sequence[Place], policy: Policy, tolerance: float, rules: Rules) -> None:
-        self._fleet = fleet = Fleet(places)
+        self._fleet = fleet = FleetCapacity(places)
         self._classes = Classes((), fleet, Rulings(rules), has_rules=bool(rules))
         self._ties = Ties(fleet)
-        self._groups: dict[Hashable, Group] = {}
+        self._groups: dict[Hashable, DemandGroup] = {}
         opened = numbers(fleet.opened)
         parts = targets([fleet.places[number] for number in opened], policy)
         self._over = dict.fromkeys(opened, 0)
@@ -167,7 +167,7 @@ class _Levelling:
         return Better(task.name, task.demand.key, was.id, low.id, why)
 
 
-def _no_worse(group: Group, node: Nodes) -> Nodes:
+def _no_worse(group: DemandGroup, node: Nodes) -> Nodes:
     """Nodes that suit at least as well as this one."""
     nodes = 0
     for tier in group.tiers:

@@ -32,14 +32,14 @@ from itertools import chain
 import msgspec
 
 from rota.decide.placement.demand import Demand
-from rota.decide.placement.fleet import Fleet, Needs, Nodes, numbers
+from rota.decide.placement.fleet import FleetCapacity, Needs, Nodes, numbers
 from rota.decide.placement.partners import partners_first
-from rota.decide.placement.shares import Offer, Policy
+from rota.decide.placement.shares import NodeOffer, Policy
 from rota.decide.placement.ties import Ties
 from rota.model.ids import NodeId
 
 
-class Seat(msgspec.Struct, frozen=True, gc=False, eq=False):
+class NodeChoice(msgspec.Struct, frozen=True, gc=False, eq=False):
     """A node and why it was chosen; shared by all tasks it was chosen for."""
 
     number: int
@@ -47,7 +47,7 @@ class Seat(msgspec.Struct, frozen=True, gc=False, eq=False):
     why: str
 
 
-class Group(msgspec.Struct, frozen=True, eq=False):
+class DemandGroup(msgspec.Struct, frozen=True, eq=False):
     """What demands of one priority with equal needs share."""
 
     needs: Needs
@@ -63,9 +63,9 @@ class Row(msgspec.Struct, gc=False, eq=False):
     """A demand and what it has got so far. There are as many as demands, hence a struct that collectors pass over."""
 
     demand: Demand
-    group: Group
+    group: DemandGroup
     wanted: int
-    seats: tuple[Seat, ...] = ()
+    seats: tuple[NodeChoice, ...] = ()
 
     @property
     def lacks(self) -> int:
@@ -78,17 +78,17 @@ class Row(msgspec.Struct, gc=False, eq=False):
         return self.demand.level + len(self.seats)
 
 
-Groups = Mapping[Group, list[Row]]
+Groups = Mapping[DemandGroup, list[Row]]
 """The rows of each group, in order of their keys."""
 
-Offers = dict[int, Offer]
+Offers = dict[int, NodeOffer]
 """What nodes can take, in order of the nodes."""
 
 
 class Round:
     """One pass over all demands; `fill` is called for each priority, the highest first."""
 
-    def __init__(self, fleet: Fleet, policy: Policy, seed: int) -> None:
+    def __init__(self, fleet: FleetCapacity, policy: Policy, seed: int) -> None:
         self._fleet, self._policy, self._seed = fleet, policy, seed
         self.ties = Ties(fleet)
         self._has_zones = len(set(fleet.zones)) > 1
@@ -99,7 +99,7 @@ class Round:
         self._dead_ends: dict[int, Nodes] = {}
         """By cost: full nodes whose tasks can only move among themselves. Room never grows, so they stay that."""
 
-        self._moves: list[tuple[Row, tuple[Seat, ...]]] = []
+        self._moves: list[tuple[Row, tuple[NodeChoice, ...]]] = []
         """Who moved over, and the seats it had."""
 
     def fill(self, groups: Groups) -> None:
@@ -120,7 +120,7 @@ class Round:
             self._dead_ends = dead_ends
         self._by_levels(groups)
 
-    def _deal_evenly(self, group: Group, rows: list[Row]) -> bool:
+    def _deal_evenly(self, group: DemandGroup, rows: list[Row]) -> bool:
         """Deal to rows that are all alike and fresh, which fills them level by level; False if they are not."""
         fresh, held = _sorted_out(rows)
         if held or len(fresh) > 1 or group.needs.is_tied:
@@ -128,7 +128,7 @@ class Round:
         self._deal(group, rows, rows[0].wanted)
         return True
 
-    def _whole(self, group: Group, rows: list[Row]) -> bool:
+    def _whole(self, group: DemandGroup, rows: list[Row]) -> bool:
         """Give a group all it wants; False as soon as something is left."""
         if group.needs.is_tied:
             return self._tie(group, rows)
@@ -169,7 +169,7 @@ class Round:
                 self._raise([row for row in rows if row.lacks and row.level == level], group)
             level += 1
 
-    def _raise(self, rows: Sequence[Row], group: Group) -> None:
+    def _raise(self, rows: Sequence[Row], group: DemandGroup) -> None:
         """Give each of these rows one more replica, as far as that is possible."""
         if group.needs.is_tied:
             self._tie(group, rows, most=1)
@@ -185,10 +185,10 @@ class Round:
             if len(row.seats) == seats:
                 self._insist(row)
 
-    def _deal(self, group: Group, rows: Sequence[Row], each: int) -> None:
+    def _deal(self, group: DemandGroup, rows: Sequence[Row], each: int) -> None:
         """Deal fresh rows their seats, around and around. If there are too few, the first rows have one more."""
         shares = self._shares(group, len(rows), len(rows) * each)
-        units: list[Seat] = []
+        units: list[NodeChoice] = []
         for seat, share in shares:
             units += [seat] * share
             self._fleet.take(seat.number, share * group.needs.cost)
@@ -207,7 +207,7 @@ class Round:
                 for seat in row.seats:
                     self._at.add(row, seat.number)
 
-    def _one_by_one(self, group: Group, rows: Sequence[Row], most: int | None = None) -> None:
+    def _one_by_one(self, group: DemandGroup, rows: Sequence[Row], most: int | None = None) -> None:
         """Give rows that some nodes hold what they lack (at most so many each), within the nodes' shares."""
         if not group.fit & self._fleet.with_room(group.needs.cost):
             return
@@ -226,7 +226,7 @@ class Round:
                     break  # the shares do not work out for this row: `_insist` takes what there is
                 stock.spend(target)
 
-    def _seat_for(self, row: Row, stock: "Stock", zones: Sequence[str]) -> Seat | None:
+    def _seat_for(self, row: Row, stock: "Stock", zones: Sequence[str]) -> NodeChoice | None:
         """A seat within the shares, in a zone with fewest replicas of the row."""
         held = self._held(row)
         if len(zones) < 2:
@@ -244,7 +244,7 @@ class Round:
                 return self._roomiest(row, room)
         return None
 
-    def _tie(self, group: Group, rows: Sequence[Row], most: int | None = None) -> bool:
+    def _tie(self, group: DemandGroup, rows: Sequence[Row], most: int | None = None) -> bool:
         """Give tied rows what they lack (at most so many each), one by one; False if one of them gets less."""
         needs, is_done = group.needs, True
         for row in rows:
@@ -319,7 +319,9 @@ class Round:
         row.seats += (self._seat(target, "another moved over for it"),)
         seated.add(row, target)
 
-    def _shares(self, group: Group, count: int, want: int, held: Sequence[Row] = ()) -> list[tuple[Seat, int]]:
+    def _shares(
+        self, group: DemandGroup, count: int, want: int, held: Sequence[Row] = ()
+    ) -> list[tuple[NodeChoice, int]]:
         """The seats each node has for `count` rows, zone by zone; `held` are those rows, if some nodes hold them."""
         offers = self._offers(group, count, held)
         apart = [there for row in held if (there := self._zones_of(row))] if self._has_zones else []
@@ -336,7 +338,7 @@ class Round:
             for share in self._tier_after_tier(group, inside, part, f", in zone {zone}" if zone else "")
         ]
 
-    def _offers(self, group: Group, count: int, held: Sequence[Row]) -> Offers:
+    def _offers(self, group: DemandGroup, count: int, held: Sequence[Row]) -> Offers:
         """What each node that fits and has room can take of `count` rows."""
         fleet, cost = self._fleet, group.needs.cost
         holding = Counter(chain.from_iterable(map(self._nodes_of, held)))
@@ -345,7 +347,7 @@ class Round:
             free, place = fleet.free[number], fleet.places[number]
             cap = min(free // cost, count - holding.get(number, 0))
             if cap > 0:
-                offers[number] = Offer(cap, free, max(place.slots, place.used) - free, place.load, cost)
+                offers[number] = NodeOffer(cap, free, max(place.slots, place.used) - free, place.load, cost)
         return offers
 
     def _by_zone(self, offers: Offers) -> dict[str, Offers]:
@@ -356,7 +358,7 @@ class Round:
         return dict(sorted(zones.items()))
 
     def _zone_parts(
-        self, group: Group, count: int, want: int, zones: Sequence[Offers], held: Sequence[Sequence[int]]
+        self, group: DemandGroup, count: int, want: int, zones: Sequence[Offers], held: Sequence[Sequence[int]]
     ) -> list[int]:
         """Each zone's part of `want` for `count` rows: one for each row before a second in the same zone for any.
 
@@ -375,14 +377,14 @@ class Round:
             given = [part + extra for part, extra in zip(given, more, strict=True)]
         return given
 
-    def _left_after(self, group: Group, offers: Offers, part: int) -> Offers:
+    def _left_after(self, group: DemandGroup, offers: Offers, part: int) -> Offers:
         """What the nodes of a zone can still take when they have got a part."""
         if not part:
             return offers
         taken = {seat.number: share for seat, share in self._tier_after_tier(group, offers, part, "")}
         return {number: offer.less(taken.get(number, 0)) for number, offer in offers.items()}
 
-    def _divided(self, group: Group, want: int, zones: Sequence[Offers], caps: Sequence[int]) -> list[int]:
+    def _divided(self, group: DemandGroup, want: int, zones: Sequence[Offers], caps: Sequence[int]) -> list[int]:
         """`want` divided among zones within their caps: to each as much as its nodes would get without zones."""
         parts = [0] * len(zones)
         able = [place for place, cap in enumerate(caps) if cap > 0]
@@ -400,7 +402,7 @@ class Round:
             able = [place for place in able if place not in capped]
         return parts
 
-    def _without_zones(self, group: Group, want: int, zones: Mapping[int, Offers]) -> Counter[int]:
+    def _without_zones(self, group: DemandGroup, want: int, zones: Mapping[int, Offers]) -> Counter[int]:
         """What each of these zones would get of `want`, if its nodes were not in zones."""
         zone_of = {number: place for place, offers in zones.items() for number in offers}
         together = {number: zones[zone_of[number]][number] for number in sorted(zone_of)}
@@ -409,7 +411,9 @@ class Round:
             wished[zone_of[seat.number]] += share
         return wished
 
-    def _tier_after_tier(self, group: Group, offers: Offers, want: int, where: str) -> Iterator[tuple[Seat, int]]:
+    def _tier_after_tier(
+        self, group: DemandGroup, offers: Offers, want: int, where: str
+    ) -> Iterator[tuple[NodeChoice, int]]:
         """Shares of these nodes, those that suit best first."""
         if not group.tiers:
             yield from self._shares_of(offers, want, where)
@@ -420,22 +424,22 @@ class Round:
                 want -= share
                 yield seat, share
 
-    def _shares_of(self, offers: Offers, want: int, where: str) -> Iterator[tuple[Seat, int]]:
+    def _shares_of(self, offers: Offers, want: int, where: str) -> Iterator[tuple[NodeChoice, int]]:
         all_offers = list(offers.values())
         shares = self._policy.share(want, all_offers, self._seed + self._fleet.taken)
         free = sum(offer.free for offer in all_offers)
         for number, offer, share in zip(offers, all_offers, shares, strict=True):
             if share:
                 why = self._policy.reason(offer, share, want, free) + where
-                yield Seat(number, self._fleet.places[number].id, why), share
+                yield NodeChoice(number, self._fleet.places[number].id, why), share
 
-    def _sit(self, row: Row, seat: Seat) -> None:
+    def _sit(self, row: Row, seat: NodeChoice) -> None:
         row.seats += (seat,)
         self._fleet.take(seat.number, row.demand.cost)
         if self._at is not None and not row.group.needs.is_tied:
             self._at.add(row, seat.number)
 
-    def _roomiest(self, row: Row, nodes: Nodes) -> Seat:
+    def _roomiest(self, row: Row, nodes: Nodes) -> NodeChoice:
         """The node with most free slots, of those that suit best, where the zones have fewest replicas of the row."""
         fleet = self._fleet
         if self._has_zones:
@@ -454,8 +458,8 @@ class Round:
             there = {zone: count for zone, count in there.items() if count > least}
         return others
 
-    def _seat(self, number: int, why: str) -> Seat:
-        return Seat(number, self._fleet.places[number].id, f"{self._policy.name}: {why}")
+    def _seat(self, number: int, why: str) -> NodeChoice:
+        return NodeChoice(number, self._fleet.places[number].id, f"{self._policy.name}: {why}")
 
     def _nodes_of(self, row: Row) -> list[int]:
         """The nodes that hold a row or were chosen for it."""
@@ -486,11 +490,11 @@ class Round:
 class Seated:
     """Who has a seat where, by group: for those that look for somebody to move over."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: FleetCapacity) -> None:
         self._bits = fleet.bits
-        self._rows: dict[Group, dict[int, dict[Row, None]]] = {}
-        self._nodes: dict[Group, Nodes] = {}
-        self._by_cost: dict[int, list[Group]] = {}
+        self._rows: dict[DemandGroup, dict[int, dict[Row, None]]] = {}
+        self._nodes: dict[DemandGroup, Nodes] = {}
+        self._by_cost: dict[int, list[DemandGroup]] = {}
 
     def add(self, row: Row, number: int) -> None:
         """A row has got a seat."""
@@ -508,11 +512,11 @@ class Seated:
         if not rows:
             self._nodes[row.group] &= ~self._bits[number]
 
-    def groups(self, cost: int) -> Sequence[Group]:
+    def groups(self, cost: int) -> Sequence[DemandGroup]:
         """Groups whose tasks take so many slots."""
         return self._by_cost.get(cost, ())
 
-    def rows(self, group: Group, nodes: Nodes) -> Iterator[tuple[int, Row]]:
+    def rows(self, group: DemandGroup, nodes: Nodes) -> Iterator[tuple[int, Row]]:
         """Rows of a group at these nodes, with the node."""
         nodes &= self._nodes[group]
         while nodes:
@@ -525,13 +529,13 @@ class Seated:
 class Stock:
     """What is left of the nodes' shares."""
 
-    def __init__(self, fleet: Fleet, shares: Iterable[tuple[Seat, int]]) -> None:
+    def __init__(self, fleet: FleetCapacity, shares: Iterable[tuple[NodeChoice, int]]) -> None:
         self._bits, self._zones = fleet.bits, fleet.zones
         self.nodes = 0
         """Those that have something left."""
 
         self._left: dict[int, int] = {}
-        self._seats: dict[int, Seat] = {}
+        self._seats: dict[int, NodeChoice] = {}
         self._queues: dict[str, list[tuple[int, int]]] = {}
         for seat, share in shares:
             self.nodes |= self._bits[seat.number]
@@ -540,7 +544,7 @@ class Stock:
         for queue in self._queues.values():
             heapify(queue)
 
-    def draw(self, zones: Iterable[str], held: Nodes) -> Seat | None:
+    def draw(self, zones: Iterable[str], held: Nodes) -> NodeChoice | None:
         """A seat at the node of these zones with most left that does not hold the row."""
         queues = [self._queues[zone] for zone in zones if zone in self._queues]
         for queue in sorted(queues, key=lambda queue: queue[:1]):
@@ -596,7 +600,7 @@ def _ordinal(rank: int) -> str:
     return {1: "first", 2: "second", 3: "third"}.get(rank, f"{rank}th")
 
 
-def _scarcity(group: Group) -> tuple[object, ...]:
+def _scarcity(group: DemandGroup) -> tuple[object, ...]:
     """Who must be near to others after those; those with the fewest nodes first, then the largest.
 
     The rest is there for a fixed order.

@@ -18,7 +18,7 @@ from types import MappingProxyType
 import msgspec
 
 
-class Offer(msgspec.Struct, frozen=True, gc=False):
+class NodeOffer(msgspec.Struct, frozen=True, gc=False):
     """What one node can take of some equal tasks. A struct, since each round makes one per node."""
 
     cap: int
@@ -32,13 +32,13 @@ class Offer(msgspec.Struct, frozen=True, gc=False):
     cost: int = 1
     """Slots per task."""
 
-    def less(self, tasks: int) -> "Offer":
+    def less(self, tasks: int) -> "NodeOffer":
         """What is left of it after this many tasks."""
         slots = tasks * self.cost
-        return Offer(self.cap - tasks, self.free - slots, self.used + slots, self.load, self.cost)
+        return NodeOffer(self.cap - tasks, self.free - slots, self.used + slots, self.load, self.cost)
 
 
-Share = Callable[[int, Sequence[Offer], int], list[int]]
+Share = Callable[[int, Sequence[NodeOffer], int], list[int]]
 """`want`, the offers in order of the nodes' ids, and a number that differs from round to round: each one's share."""
 
 
@@ -50,38 +50,38 @@ class Policy(msgspec.Struct, frozen=True):
     why: str
     """What spoke for a node, with its figures to fill in."""
 
-    def reason(self, offer: Offer, share: int, want: int, free: int) -> str:
+    def reason(self, offer: NodeOffer, share: int, want: int, free: int) -> str:
         """Why a node got its share of `want`, when all offers together had `free` slots."""
         return f"{self.name}: " + self.why.format(
             share=share, want=want, free=offer.free, all_free=free, used=offer.used, load=offer.load
         )
 
 
-def weighted(want: int, offers: Sequence[Offer], turn: int) -> list[int]:
+def weighted(want: int, offers: Sequence[NodeOffer], turn: int) -> list[int]:
     """Proportional to free slots, by largest remainder."""
     del turn
     return largest_remainder(want, [offer.free for offer in offers], [offer.cap for offer in offers])
 
 
-def least_loaded(want: int, offers: Sequence[Offer], turn: int) -> list[int]:
+def least_loaded(want: int, offers: Sequence[NodeOffer], turn: int) -> list[int]:
     """Each task to the node with the fewest slots in use, then to the one with the lowest load score."""
     del turn
     return level([offer.used for offer in offers], want, offers, _idlest_first(offers))
 
 
-def most_free(want: int, offers: Sequence[Offer], turn: int) -> list[int]:
+def most_free(want: int, offers: Sequence[NodeOffer], turn: int) -> list[int]:
     """Each task to the node with the most free slots, then to the one with the lowest load score."""
     del turn
     return level([-offer.free for offer in offers], want, offers, _idlest_first(offers))
 
 
-def round_robin(want: int, offers: Sequence[Offer], turn: int) -> list[int]:
+def round_robin(want: int, offers: Sequence[NodeOffer], turn: int) -> list[int]:
     """One to each node in turn."""
     count = len(offers)
     return level([0] * count, want, offers, sorted(range(count), key=lambda place: (place - turn) % count))
 
 
-def by_lot(want: int, offers: Sequence[Offer], turn: int) -> list[int]:
+def by_lot(want: int, offers: Sequence[NodeOffer], turn: int) -> list[int]:
     """Each task to any node that has room."""
     shares = [0] * len(offers)
     able = [place for place, offer in enumerate(offers) if offer.cap > 0]
@@ -141,7 +141,7 @@ def largest_remainder(want: int, weights: Sequence[int], caps: Sequence[int]) ->
     return shares
 
 
-def level(heights: Sequence[int], want: int, offers: Sequence[Offer], ties: Sequence[int]) -> list[int]:
+def level(heights: Sequence[int], want: int, offers: Sequence[NodeOffer], ties: Sequence[int]) -> list[int]:
     """What comes of always raising the lowest by one task: all rise to one line, the rest goes by `ties`."""
     want = min(want, sum(offer.cap for offer in offers))
     if want <= 0:
@@ -177,5 +177,5 @@ def scramble(number: int) -> int:
     return number ^ (number >> 31)
 
 
-def _idlest_first(offers: Sequence[Offer]) -> list[int]:
+def _idlest_first(offers: Sequence[NodeOffer]) -> list[int]:
     return sorted(range(len(offers)), key=lambda place: (offers[place].load, place))

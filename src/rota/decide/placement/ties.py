@@ -8,7 +8,7 @@ those, and nobody there minds" is a few operations on sets of nodes, however man
 from collections.abc import Iterable
 
 from rota.decide.placement.demand import Place, Tag
-from rota.decide.placement.fleet import Fleet, Needs, Nodes
+from rota.decide.placement.fleet import FleetCapacity, Needs, Nodes
 
 Memory = tuple[dict[Tag, Nodes], dict[Tag, Nodes]]
 
@@ -16,7 +16,7 @@ Memory = tuple[dict[Tag, Nodes], dict[Tag, Nodes]]
 class Ties:
     """Tags on nodes, those of this round included."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: FleetCapacity) -> None:
         self._fleet = fleet
         self._tagged: dict[Tag, Nodes] = {}
         self._shunned: dict[Tag, Nodes] = {}

@@ -43,7 +43,7 @@ class Tuning(msgspec.Struct, frozen=True, kw_only=True):
     """How long a task may take to stop reading when it is asked."""
 
 
-class Member(msgspec.Struct, frozen=True, kw_only=True):
+class GroupMember(msgspec.Struct, frozen=True, kw_only=True):
     """A stream task that is placed somewhere."""
 
     slot: int
@@ -64,7 +64,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def advance(
-    group: Group, members: Sequence[Member], tuning: Tuning, now: datetime, *, wish: Wish | None = None
+    group: Group, members: Sequence[GroupMember], tuning: Tuning, now: datetime, *, wish: Wish | None = None
 ) -> Group:
     """The group as it should be now. `wish`: somebody wants it to end, if it is reading."""
     group, present = _without_the_silent(group, members, tuning, now)
@@ -95,13 +95,13 @@ def hesitation(group: Group) -> timedelta:
     return min(LONGEST_WAIT, FIRST_WAIT * (1 << min(group.failures - 1, DOUBLINGS)))
 
 
-def oldest_start(members: Sequence[Member]) -> datetime | None:
+def oldest_start(members: Sequence[GroupMember]) -> datetime | None:
     """When the first of a group's tasks began to read."""
     begun = [member.status.started for member in members if member.status and member.status.started]
     return min(begun, default=None)
 
 
-def reading_since(group: Group, members: Sequence[Member], now: datetime) -> datetime | None:
+def reading_since(group: Group, members: Sequence[GroupMember], now: datetime) -> datetime | None:
     """When a group's tasks began to read, so far as that can be.
 
     They say it by their own clocks. By those of the leader it was not before the group was made, nor is it in the
@@ -121,20 +121,20 @@ def is_overdue(group: Group, patience: timedelta, now: datetime) -> bool:
 # Reading
 
 
-def _checkpoint(group: Group, present: Sequence[Member]) -> Wish | None:
+def _checkpoint(group: Group, present: Sequence[GroupMember]) -> Wish | None:
     for status in _readers(group, present):
         if status.wants_checkpoint:
             return Wish(why=status.wants_checkpoint, is_final=False)
     return None
 
 
-def _pausing(group: Group, present: Sequence[Member], wish: Wish, now: datetime) -> Group:
+def _pausing(group: Group, present: Sequence[GroupMember], wish: Wish, now: datetime) -> Group:
     pausing = step(group, GroupEvent.END_WANTED, now, is_final=wish.is_final, why=wish.why)
     # Where nobody has read on since the last agreement, that is the agreement.
     return pausing if _readers(group, present) else _closed(pausing, (), now)
 
 
-def _readers(group: Group, present: Sequence[Member]) -> list[StreamTaskStatus]:
+def _readers(group: Group, present: Sequence[GroupMember]) -> list[StreamTaskStatus]:
     """Those in the open sequence. Who starts, or reads again what is agreed already, is behind them."""
     return [
         member.status
@@ -148,7 +148,7 @@ def _readers(group: Group, present: Sequence[Member]) -> list[StreamTaskStatus]:
 # Agreeing
 
 
-def _agreed(group: Group, present: Sequence[Member], tuning: Tuning, now: datetime) -> Group:
+def _agreed(group: Group, present: Sequence[GroupMember], tuning: Tuning, now: datetime) -> Group:
     """The agreement, when everybody has answered who can; the group without the silent, when time is up."""
     readers = _readers(group, present)
     answers = [status for status in readers if status.state is TaskState.PAUSED]
@@ -186,7 +186,7 @@ def _closed(group: Group, answers: Sequence[StreamTaskStatus], now: datetime) ->
 # Publishing
 
 
-def _progressed(group: Group, present: Sequence[Member], now: datetime) -> Group:
+def _progressed(group: Group, present: Sequence[GroupMember], now: datetime) -> Group:
     """Whoever comes further gives the group time; a task in another's place begins anew, and is measured by itself."""
     said = [member.status for member in present if member.status]
     if not any(status.progress > group.reached.get(status.incarnation, 0) for status in said):
@@ -199,8 +199,8 @@ def _progressed(group: Group, present: Sequence[Member], now: datetime) -> Group
 
 
 def _without_the_silent(
-    group: Group, members: Sequence[Member], tuning: Tuning, now: datetime
-) -> tuple[Group, list[Member]]:
+    group: Group, members: Sequence[GroupMember], tuning: Tuning, now: datetime
+) -> tuple[Group, list[GroupMember]]:
     """The group with those dismissed that do not answer as they should, and those who are left."""
     here = [member for member in members if not _is_dismissed(group, member)]
     silent = {member.slot: why for member in here if (why := _why_dismissed(group, member, tuning, now))}
@@ -208,7 +208,7 @@ def _without_the_silent(
     return _dismissing(group, told), [member for member in here if member.slot not in silent]
 
 
-def _why_dismissed(group: Group, member: Member, tuning: Tuning, now: datetime) -> str:
+def _why_dismissed(group: Group, member: GroupMember, tuning: Tuning, now: datetime) -> str:
     status = member.status
     is_late = now - max(member.placed, group.created) > tuning.status_timeout
     if status is None:
@@ -232,6 +232,6 @@ def _dismissing(group: Group, told: Sequence[tuple[int, Dismissal]]) -> Group:
     return replace(group, dismissed={**group.dismissed, **dict(told)}, failures=group.failures + len(told))
 
 
-def _is_dismissed(group: Group, member: Member) -> bool:
+def _is_dismissed(group: Group, member: GroupMember) -> bool:
     dismissal = group.dismissed.get(member.slot)
     return dismissal is not None and member.epoch <= dismissal.epoch

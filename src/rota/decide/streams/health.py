@@ -34,7 +34,7 @@ class Streak(msgspec.Struct, frozen=True):
         return Streak(failures, successes, is_bad)
 
 
-class Health(msgspec.Struct, frozen=True, kw_only=True):
+class StreamHealth(msgspec.Struct, frozen=True, kw_only=True):
     """What a leader has seen of a stream."""
 
     looks: Streak = Streak()
@@ -49,11 +49,11 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     has_looked: bool = False
     """Was there one look without any failure?"""
 
-    def looked(self, *, is_good: bool) -> "Health":
+    def looked(self, *, is_good: bool) -> "StreamHealth":
         """After a look."""
         return replace(self, looks=self.looks.add(is_good=is_good), has_looked=self.has_looked or is_good)
 
-    def saw_trouble(self, trouble: str, now: datetime) -> "Health":
+    def saw_trouble(self, trouble: str, now: datetime) -> "StreamHealth":
         """After hearing why a task cannot read or publish at the moment, or that all can."""
         return replace(self, troubled=(self.troubled or now) if trouble else None)
 
@@ -61,7 +61,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
         """Has it lasted too long?"""
         return self.troubled is not None and now - self.troubled >= TROUBLED
 
-    def tasked(self, *, failures: int, agreements: int, publishes: int) -> "Health":
+    def tasked(self, *, failures: int, agreements: int, publishes: int) -> "StreamHealth":
         """After what became of tasks. While one of them is in trouble, an agreement proves nothing."""
         tasks, successes = self.tasks, publishes + (0 if self.troubled else agreements)
         for is_good in (*[False] * failures, *[True] * successes):
@@ -70,7 +70,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def state(
-    health: Health, wishes: StreamWishes, *, is_idle: bool, is_complete: bool = False, is_troubled: bool = False
+    health: StreamHealth, wishes: StreamWishes, *, is_idle: bool, is_complete: bool = False, is_troubled: bool = False
 ) -> StreamState:
     """What is shown: the first of these that it is."""
     shown = {

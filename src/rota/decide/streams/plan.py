@@ -14,7 +14,7 @@ from hashlib import sha1
 import msgspec
 
 from rota.decide.streams import chain
-from rota.decide.streams.group import Member, Tuning, Wish, advance, begin, is_overdue, oldest_start, reading_since
+from rota.decide.streams.group import GroupMember, Tuning, Wish, advance, begin, is_overdue, oldest_start, reading_since
 from rota.decide.streams.group_phases import GroupEvent, enter, leave
 from rota.kit.record import replace
 from rota.model.manifest import Offsets
@@ -81,7 +81,7 @@ class Aims(msgspec.Struct, frozen=True, kw_only=True):
     """The highest that any group ever had: so that no group is taken for one before it."""
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class GroupPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The groups as they should be, and what happened to those that are gone."""
 
     groups: dict[str, Group]
@@ -93,10 +93,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 def plan(
     aims: Aims,
     groups: Collection[Group],
-    members: Mapping[str, Sequence[Member]],
+    members: Mapping[str, Sequence[GroupMember]],
     committed: Offsets,
     now: datetime,
-) -> Plan:
+) -> GroupPlan:
     """The groups as they should be now. `members`: group → its tasks. Every partition has a committed offset."""
     published = tuple(leave(group, GroupEvent.PUBLISHED) for group in groups if chain.is_published(group, committed))
     left = {group.id: group for group in groups if group.id not in published}
@@ -106,7 +106,7 @@ def plan(
     left = _advanced(aims, left, members, now)
     left = _begun(left, committed, now)
     left = _with_new_ones(aims, left, members, committed, now)
-    return Plan(groups=left, published=published, given_up=given_up)
+    return GroupPlan(groups=left, published=published, given_up=given_up)
 
 
 def numbered(partitions: Collection[int], tasks: int) -> dict[int, tuple[int, ...]]:
@@ -155,7 +155,7 @@ def _given_time(group: Group, groups: Collection[Group], published: Collection[s
 
 
 def _advanced(
-    aims: Aims, groups: Mapping[str, Group], members: Mapping[str, Sequence[Member]], now: datetime
+    aims: Aims, groups: Mapping[str, Group], members: Mapping[str, Sequence[GroupMember]], now: datetime
 ) -> dict[str, Group]:
     """Every group one step on its way; those that read longest end first, and only so many at a time."""
     wanted = numbered(aims.partitions, aims.tasks)
@@ -177,7 +177,7 @@ def _wish(
     aims: Aims,
     group: Group,
     groups: Mapping[str, Group],
-    members: Mapping[str, Sequence[Member]],
+    members: Mapping[str, Sequence[GroupMember]],
     wanted: Mapping[int, tuple[int, ...]],
     now: datetime,
 ) -> Wish | None:
@@ -197,7 +197,7 @@ def _wish(
     return next((Wish(why=why, is_final=True) for why, is_so in reasons.items() if is_so), None)
 
 
-def _is_at_its_end(group: Group, members: Sequence[Member]) -> bool:
+def _is_at_its_end(group: Group, members: Sequence[GroupMember]) -> bool:
     """Has one of its tasks come to where the stream ends?"""
     return any(
         chain.is_complete(each.status.offsets, group.upto) for each in members if each.status and each.status.offsets
@@ -205,7 +205,7 @@ def _is_at_its_end(group: Group, members: Sequence[Member]) -> bool:
 
 
 def _has_heir(
-    aims: Aims, group: Group, groups: Mapping[str, Group], members: Mapping[str, Sequence[Member]], now: datetime
+    aims: Aims, group: Group, groups: Mapping[str, Group], members: Mapping[str, Sequence[GroupMember]], now: datetime
 ) -> bool:
     """Is the successor ready, or was it given time enough?"""
     heirs = [each for each in groups.values() if group.id in each.after]
@@ -235,7 +235,7 @@ def _begun(groups: Mapping[str, Group], committed: Offsets, now: datetime) -> di
 def _with_new_ones(
     aims: Aims,
     groups: Mapping[str, Group],
-    members: Mapping[str, Sequence[Member]],
+    members: Mapping[str, Sequence[GroupMember]],
     committed: Offsets,
     now: datetime,
 ) -> dict[str, Group]:
@@ -268,7 +268,7 @@ def _with_new_ones(
     return found
 
 
-def _is_ending(aims: Aims, held: Sequence[Group], members: Mapping[str, Sequence[Member]], now: datetime) -> bool:
+def _is_ending(aims: Aims, held: Sequence[Group], members: Mapping[str, Sequence[GroupMember]], now: datetime) -> bool:
     """Do these groups end soon, so that their successor should be started?"""
     ending = timedelta() if aims.tuning.duration < aims.lead else aims.tuning.duration - aims.lead
     for group in held:

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import msgspec
 
-from rota.node.pipes.channel import Message
+from rota.node.pipes.channel import PipeMessage
 
 OUTPUT, PAGE, ORDERS, LIFELINE = 0, 1, 2, 2
 """The descriptors that a worker of runs gets: where to write, the page with the deadline, and where orders come from if
@@ -68,7 +68,7 @@ class Attempt(msgspec.Struct, frozen=True, array_like=True):
     """Was its command added over the API? Then it runs as `[commands]` says."""
 
 
-class Deadline(Message, frozen=True):
+class Deadline(PipeMessage, frozen=True):
     """To a worker with exclusive work: until when work that must not be done twice may go on."""
 
     stop_at: float

@@ -35,7 +35,7 @@ ROOM = LIMIT // 4
 """Bytes that wait for a peer when a sender that can wait sends no more."""
 
 
-class Message(msgspec.Struct, frozen=True, tag=True):
+class PipeMessage(msgspec.Struct, frozen=True, tag=True):
     """What is sent. A process understands the messages whose modules it has imported."""
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -49,7 +49,7 @@ _encoder = msgspec.msgpack.Encoder()
 @cache
 def _decoder() -> msgspec.msgpack.Decoder[Any]:
     """Decodes every message that is declared; made anew when another one is."""
-    return msgspec.msgpack.Decoder(Union[tuple(Message.__subclasses__())])  # noqa: UP007  # the members are a value
+    return msgspec.msgpack.Decoder(Union[tuple(PipeMessage.__subclasses__())])  # noqa: UP007  # the members are a value
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
@@ -57,7 +57,7 @@ def pair() -> tuple[socket.socket, socket.socket]:
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
 
 
-def encode(message: Message) -> bytes:
+def encode(message: PipeMessage) -> bytes:
     """The message as one frame."""
     return frames.encode(_encoder.encode(message), limit=LIMIT)
 
@@ -80,7 +80,7 @@ class Channel:
         """Descriptors that came along and were not taken yet."""
 
         self._on_message, self._on_end = on_message, on_end
-        self._decoder = frames.Decoder(limit=LIMIT)
+        self._decoder = frames.FrameDecoder(limit=LIMIT)
         self._unsent: deque[tuple[memoryview, list[int]]] = deque()
         self._waiting = 0
         self._on_room: set[Callable[[], None]] = set()
@@ -89,7 +89,7 @@ class Channel:
         self._loop.add_reader(sock, self._read)
         self.is_open = True
 
-    def send(self, message: Message, fds: list[int] | None = None) -> None:
+    def send(self, message: PipeMessage, fds: list[int] | None = None) -> None:
         """Send, or keep until the peer reads; nothing if the peer is gone. Sent descriptors are closed here."""
         frame = memoryview(encode(message))
         if not self.is_open:
@@ -220,11 +220,11 @@ class Pipe:
         self.fds: deque[int] = deque()
         """Descriptors that came along and were not taken yet."""
 
-        self._decoder = frames.Decoder(limit=LIMIT)
+        self._decoder = frames.FrameDecoder(limit=LIMIT)
         self._ready: deque[Any] = deque()
         self._lock = threading.Lock()
 
-    def send(self, message: Message) -> None:
+    def send(self, message: PipeMessage) -> None:
         """Send; nothing if the peer is gone."""
         with self._lock, contextlib.suppress(OSError):
             self.sock.sendall(encode(message))
@@ -269,7 +269,7 @@ def receive_fds(sock: socket.socket) -> tuple[bytes, list[int]]:
     return data, fds
 
 
-def _decoded(decoder: frames.Decoder, data: bytes) -> list[Any]:
+def _decoded(decoder: frames.FrameDecoder, data: bytes) -> list[Any]:
     return [_decoder().decode(frame) for frame in decoder.feed(data)]
 
 

@@ -1,7 +1,7 @@
 """Agent and a process of its own that serves it, a proxy or the relay: end."""
 
-from rota.node.pipes.channel import Message
+from rota.node.pipes.channel import PipeMessage
 
 
-class GiveUp(Message, frozen=True):
+class GiveUp(PipeMessage, frozen=True):
     """To a proxy: answer what is left, hang up, end."""

@@ -1,17 +1,17 @@
 """Agent and a worker whose tasks may emit: the line to the relay."""
 
-from rota.node.pipes.channel import Message
+from rota.node.pipes.channel import PipeMessage
 
 
-class EmitTo(Message, frozen=True):
+class EmitTo(PipeMessage, frozen=True):
     """To a worker: the line to the relay comes along; one that it had before is over."""
 
 
-class LineLost(Message, frozen=True):
+class LineLost(PipeMessage, frozen=True):
     """From a worker: its line to the relay broke."""
 
 
-class Unsent(Message, frozen=True):
+class Unsent(PipeMessage, frozen=True):
     """From a worker that ends: so many messages have no ack."""
 
     count: int

@@ -1,11 +1,11 @@
 """Agent and loader: the app is imported, workers are forked and reaped."""
 
 from rota.node.pipes.brief import Brief
-from rota.node.pipes.channel import Message
+from rota.node.pipes.channel import PipeMessage
 from rota.workloads.summary import AppSummary
 
 
-class Fork(Message, frozen=True):
+class Fork(PipeMessage, frozen=True):
     """To the loader: fork a worker; its channel, lifeline and stack file come along, and what else it needs."""
 
     brief: Brief
@@ -13,11 +13,11 @@ class Fork(Message, frozen=True):
     """How many descriptors come after those."""
 
 
-class Leave(Message, frozen=True):
+class Leave(PipeMessage, frozen=True):
     """To the loader: end."""
 
 
-class Loaded(Message, frozen=True):
+class Loaded(PipeMessage, frozen=True):
     """From the loader: the app is imported."""
 
     app: AppSummary
@@ -29,41 +29,41 @@ class Loaded(Message, frozen=True):
     """As the app's module says, if it does."""
 
 
-class AskSources(Message, frozen=True):
+class AskSources(PipeMessage, frozen=True):
     """To a loader: what did it import?"""
 
     number: int
 
 
-class SourcesAre(Message, frozen=True):
+class SourcesAre(PipeMessage, frozen=True):
     """From a loader: the app's modules as it imported them (`node.kept`); empty if they are too large."""
 
     number: int
     data: bytes
 
 
-class LoadFailed(Message, frozen=True):
+class LoadFailed(PipeMessage, frozen=True):
     """From the loader: the app could not be imported, and this is why."""
 
     why: str
     details: str = ""
 
 
-class Forked(Message, frozen=True):
+class Forked(PipeMessage, frozen=True):
     """From the loader: the worker is there."""
 
     worker: int
     pid: int
 
 
-class ForkRefused(Message, frozen=True):
+class ForkRefused(PipeMessage, frozen=True):
     """From the loader: it cannot fork, and this is why."""
 
     worker: int
     why: str
 
 
-class Reaped(Message, frozen=True):
+class Reaped(PipeMessage, frozen=True):
     """From the loader: one of its workers ended, and what it had used."""
 
     pid: int

@@ -1,17 +1,17 @@
 """Agent and the proxy of its services: tables, sockets, workers, figures."""
 
-from rota.node.pipes.channel import Message
-from rota.workloads.services.figures import Figures
+from rota.node.pipes.channel import PipeMessage
+from rota.workloads.services.figures import ProxyFigures
 from rota.workloads.services.table import Table
 
 
-class Serve(Message, frozen=True):
+class Serve(PipeMessage, frozen=True):
     """To a proxy: serve this service by this table from now on."""
 
     table: Table
 
 
-class Listen(Message, frozen=True):
+class Listen(PipeMessage, frozen=True):
     """To a proxy: these are the service's sockets, and no others; they come along, those of TCP first."""
 
     service: str
@@ -19,19 +19,19 @@ class Listen(Message, frozen=True):
     udp: int
 
 
-class Withdraw(Message, frozen=True):
+class Withdraw(PipeMessage, frozen=True):
     """To a proxy: take nothing new for this service; its workers work off what is there."""
 
     service: str
 
 
-class Unserve(Message, frozen=True):
+class Unserve(PipeMessage, frozen=True):
     """To a proxy: this service is not ours any more; answer what is left, and hang up."""
 
     service: str
 
 
-class TakeSeat(Message, frozen=True):
+class TakeSeat(PipeMessage, frozen=True):
     """To a proxy: a worker is being started; the line to it comes along."""
 
     worker: int
@@ -43,7 +43,7 @@ class TakeSeat(Message, frozen=True):
     """Seconds that the worker's own watch over a request's time may come after the proxy's."""
 
 
-class Dismiss(Message, frozen=True):
+class Dismiss(PipeMessage, frozen=True):
     """To a proxy: give this worker nothing more, and tell it to end when it has done what it holds."""
 
     worker: int
@@ -51,24 +51,24 @@ class Dismiss(Message, frozen=True):
     """Seconds until it is reported that the worker still has work."""
 
 
-class Gone(Message, frozen=True):
+class Gone(PipeMessage, frozen=True):
     """To a proxy: this worker has ended."""
 
     worker: int
 
 
-class Close(Message, frozen=True):
+class Close(PipeMessage, frozen=True):
     """To a proxy: take no new connections and no new requests; tell when those that are here are done."""
 
 
-class Ask(Message, frozen=True):
+class Ask(PipeMessage, frozen=True):
     """To a proxy: what are the figures of a service?"""
 
     number: int
     service: str
 
 
-class Clear(Message, frozen=True):
+class Clear(PipeMessage, frozen=True):
     """To a proxy: drop what waits in these groups, or in all."""
 
     number: int
@@ -76,29 +76,29 @@ class Clear(Message, frozen=True):
     groups: tuple[int, ...] | None
 
 
-class Told(Message, frozen=True):
+class Told(PipeMessage, frozen=True):
     """From a proxy: the answer to what was asked under this number."""
 
     number: int
-    figures: Figures | None = None
+    figures: ProxyFigures | None = None
     dropped: dict[int, int] | None = None
     """Group → how many requests were dropped."""
 
 
-class Unseated(Message, frozen=True):
+class Unseated(PipeMessage, frozen=True):
     """From a proxy: the worker to dismiss is not here, or has answered all it had and was told to end."""
 
     worker: int
 
 
-class Overdue(Message, frozen=True):
+class Overdue(PipeMessage, frozen=True):
     """From a proxy: this worker did not end a request in time; does it hold others?"""
 
     worker: int
     holds_others: bool
 
 
-class HeldUp(Message, frozen=True):
+class HeldUp(PipeMessage, frozen=True):
     """From a proxy: this worker should have ended, and still has requests; about the oldest of them."""
 
     worker: int
@@ -107,5 +107,5 @@ class HeldUp(Message, frozen=True):
     requests: int
 
 
-class Idle(Message, frozen=True):
+class Idle(PipeMessage, frozen=True):
     """From a proxy that was told to close: no request is here."""

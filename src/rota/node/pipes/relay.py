@@ -1,10 +1,10 @@
 """Agent and relay: what the relay must know of the fleet, the lines of workers, and how the relay is."""
 
 from rota.model.relay import RelayMap, RelayStatus, ResourceTally
-from rota.node.pipes.channel import Message
+from rota.node.pipes.channel import PipeMessage
 
 
-class BeRelay(Message, frozen=True):
+class BeRelay(PipeMessage, frozen=True):
     """To a relay, first: what it is to be."""
 
     node: str
@@ -27,13 +27,13 @@ class BeRelay(Message, frozen=True):
     """The folder with its certificates; empty if relays speak without TLS."""
 
 
-class Revoked(Message, frozen=True):
+class Revoked(PipeMessage, frozen=True):
     """To a relay: the certificates that were taken back, by serial; all of them."""
 
     serials: list[str]
 
 
-class Tokens(Message, frozen=True):
+class Tokens(PipeMessage, frozen=True):
     """To a relay: the token to show to others, and the digests in hex of those that others may show."""
 
     token: str
@@ -43,32 +43,32 @@ class Tokens(Message, frozen=True):
         return f"Tokens({len(self.taken)} taken)"
 
 
-class TakeLine(Message, frozen=True):
+class TakeLine(PipeMessage, frozen=True):
     """To a relay: this worker's line comes along."""
 
     sender: str
 
 
-class SenderGone(Message, frozen=True):
+class SenderGone(PipeMessage, frozen=True):
     """To a relay: this worker has ended."""
 
     sender: str
 
 
-class Fleet(Message, frozen=True):
+class RelaysAre(PipeMessage, frozen=True, tag="Fleet"):
     """To a relay: the relay map, and where each relay of the fleet is reached."""
 
     relay_map: RelayMap | None
     members: dict[str, str]
 
 
-class Fences(Message, frozen=True):
+class Fences(PipeMessage, frozen=True):
     """To a relay: kind, resource and epoch of exclusive tasks as they are assigned now."""
 
     fences: tuple[tuple[str, str, int], ...]
 
 
-class AskTallies(Message, frozen=True):
+class AskTallies(PipeMessage, frozen=True):
     """To a relay: what was counted of this kind's resources, or of one?"""
 
     number: int
@@ -76,13 +76,13 @@ class AskTallies(Message, frozen=True):
     resource: str | None = None
 
 
-class AskRest(Message, frozen=True):
+class AskRest(PipeMessage, frozen=True):
     """To a relay: is there anything left?"""
 
     number: int
 
 
-class RelayTold(Message, frozen=True):
+class RelayTold(PipeMessage, frozen=True):
     """From a relay: the answer to what was asked under this number."""
 
     number: int
@@ -94,7 +94,7 @@ class RelayTold(Message, frozen=True):
     """Is everything in the sink or on disk?"""
 
 
-class RelayIs(Message, frozen=True):
+class RelayIs(PipeMessage, frozen=True):
     """From a relay: how it is."""
 
     status: RelayStatus

@@ -4,30 +4,30 @@ Stream tasks are resource tasks too, and report their start and end with the sam
 """
 
 from rota.node.pipes.brief import Order
-from rota.node.pipes.channel import Message
+from rota.node.pipes.channel import PipeMessage
 
 
-class StartTask(Message, frozen=True):
+class StartTask(PipeMessage, frozen=True):
     """To a host worker."""
 
     order: Order
 
 
-class StopTask(Message, frozen=True):
+class StopTask(PipeMessage, frozen=True):
     """To a host worker."""
 
     task: str
     epoch: int
 
 
-class TaskStarted(Message, frozen=True):
+class TaskStarted(PipeMessage, frozen=True):
     """From a worker: the task's function runs."""
 
     task: str
     epoch: int
 
 
-class TaskEnded(Message, frozen=True):
+class TaskEnded(PipeMessage, frozen=True):
     """From a worker: the task's function ended; `error` is empty when it was asked to or returned."""
 
     task: str
@@ -36,7 +36,7 @@ class TaskEnded(Message, frozen=True):
     error: str = ""
 
 
-class TaskSilent(Message, frozen=True):
+class TaskSilent(PipeMessage, frozen=True):
     """From a worker: the task gave no sign of life for too long."""
 
     task: str
@@ -44,7 +44,7 @@ class TaskSilent(Message, frozen=True):
     why: str
 
 
-class Save(Message, frozen=True):
+class Save(PipeMessage, frozen=True):
     """From a worker: what the task wants to be kept for the one after it, as JSON."""
 
     task: str

@@ -2,10 +2,10 @@
 
 import msgspec
 
-from rota.node.pipes.channel import Message
+from rota.node.pipes.channel import PipeMessage
 
 
-class Place(msgspec.Struct, frozen=True, order=True):
+class SharedAddress(msgspec.Struct, frozen=True, order=True):
     """Where a service listens on an address that nodes share."""
 
     service: str
@@ -15,18 +15,18 @@ class Place(msgspec.Struct, frozen=True, order=True):
     """tcp or udp."""
 
 
-class Borrow(Message, frozen=True):
+class Borrow(PipeMessage, frozen=True):
     """From a node to `rota up`: all shared sockets that it wants. What it was lent and does not name goes back."""
 
     number: int
-    places: tuple[Place, ...]
+    places: tuple[SharedAddress, ...]
 
 
-class Lent(Message, frozen=True):
+class Lent(PipeMessage, frozen=True):
     """From `rota up` to a node: a socket that it asked for, as a descriptor, or why it cannot have it."""
 
     number: int
     """Which `Borrow` this answers."""
 
-    place: Place
+    place: SharedAddress
     why: str = ""

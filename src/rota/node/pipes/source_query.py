@@ -1,9 +1,9 @@
 """Agent and the executor that asks a source what resources there are."""
 
-from rota.node.pipes.channel import Message
+from rota.node.pipes.channel import PipeMessage
 
 
-class Listed(Message, frozen=True):
+class Listed(PipeMessage, frozen=True):
     """From an executor: what a source listed, as JSON, or why it did not."""
 
     attempt: int

@@ -4,16 +4,16 @@ import msgspec
 
 from rota.model.stream import KIND
 from rota.node.pipes.brief import Order
-from rota.node.pipes.channel import Message
+from rota.node.pipes.channel import PipeMessage
 
 
-class AskStore(Message, frozen=True):
+class AskStore(PipeMessage, frozen=True):
     """From a worker that the store is lent to: a question (`store.lent`)."""
 
     frame: bytes
 
 
-class StoreSaid(Message, frozen=True):
+class StoreSaid(PipeMessage, frozen=True):
     """To such a worker: an answer."""
 
     frame: bytes

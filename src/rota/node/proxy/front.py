@@ -14,7 +14,7 @@ import msgspec
 from rota.node.proxy.clients import TcpClient, UdpClient
 from rota.node.proxy.doors import TcpDoor, UdpDoor
 from rota.node.proxy.loop import READ, Loop
-from rota.node.proxy.seats import Line
+from rota.node.proxy.seats import WorkerConnection
 from rota.workloads.services.dispatch import Dispatch
 from rota.workloads.services.frames import wire
 from rota.workloads.services.table import Table
@@ -50,7 +50,7 @@ class Front:
         self.unaware: set[TcpClient] = set()
         """Clients that have asked nothing since we are stopping, and so were not told."""
 
-        self.lines: dict[int, Line] = {}
+        self.lines: dict[int, WorkerConnection] = {}
         self.drops: Counter[str] = Counter()
         self.buffered = self.unread = 0
         self.paused: list[TcpDoor] = []
@@ -136,7 +136,7 @@ class Front:
 
     # Workers
 
-    def take_seat(self, line: Line) -> None:
+    def take_seat(self, line: WorkerConnection) -> None:
         """A worker is being started."""
         self.lines[line.worker] = line
         self.loop.add(line.fd, line.ready)
@@ -157,7 +157,7 @@ class Front:
             line.take_all()
             self.lost(line)
 
-    def lost(self, line: Line) -> None:
+    def lost(self, line: WorkerConnection) -> None:
         """A worker is gone."""
         if self.lines.pop(line.worker, None) is None:
             return
@@ -182,7 +182,7 @@ class Front:
             dispatch.finished.clear()
         while dispatch.touched_seats:
             seats, dispatch.touched_seats = dispatch.touched_seats, []
-            for line in cast("list[Line]", seats):
+            for line in cast("list[WorkerConnection]", seats):
                 line.is_touched = False
                 line.flush()
         while dispatch.touched_callers:

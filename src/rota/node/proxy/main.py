@@ -35,7 +35,7 @@ from rota.node.pipes.proxy import (
 )
 from rota.node.proxy.front import Front
 from rota.node.proxy.loop import Loop
-from rota.node.proxy.seats import Line
+from rota.node.proxy.seats import WorkerConnection
 from rota.workloads.services.figures import figures
 
 TICK = 1.0
@@ -162,7 +162,9 @@ class Proxy:
         if front is None:
             sock.close()
             return
-        front.take_seat(Line(front, sock, seat.worker, seat.group, seat.generation, seat.capacity, seat.grace))
+        front.take_seat(
+            WorkerConnection(front, sock, seat.worker, seat.group, seat.generation, seat.capacity, seat.grace)
+        )
 
     def _figures(self, number: int, service: str) -> Told:
         front = self._fronts.get(service)

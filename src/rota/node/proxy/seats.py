@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING
 
 from rota.node.proxy.intake import receive
 from rota.node.proxy.loop import READ, WRITE
-from rota.workloads.services.dispatch import Seat
+from rota.workloads.services.dispatch import WorkerSeat
 from rota.workloads.services.frames import BadFrame
-from rota.workloads.services.parcels import RETURNED, Inbox
+from rota.workloads.services.parcels import RETURNED, ParcelDecoder
 
 if TYPE_CHECKING:
     from rota.node.proxy.front import Front
 
 
-class Line(Seat):
+class WorkerConnection(WorkerSeat):
     """A worker's seat, and the socket to it. It takes its seat when the worker says that it is ready."""
 
     __slots__ = ("_front", "_inbox", "_unsent", "fd", "is_seated", "sock")
@@ -26,7 +26,7 @@ class Line(Seat):
         sock.setblocking(False)
         self.is_seated = False
         self._front = front
-        self._inbox = Inbox(RETURNED)
+        self._inbox = ParcelDecoder(RETURNED)
         self._unsent = b""
 
     def ready(self, event: int) -> None:

@@ -16,8 +16,8 @@ from rota.model.assignment import Assignment
 from rota.model.errors import Conflict, Invalid, LeaseLost, Unavailable, Unknown
 from rota.model.ids import NodeId
 from rota.model.relay import RelayMap, RelayStatus
-from rota.node.relay.hold import RelayHold
-from rota.node.session import Session
+from rota.node.relay.hold import NodeRelay
+from rota.node.session import NodeSession
 from rota.store.follow import follow_all
 from rota.store.port import Change, Delete, Put, Store, Write
 from rota.store.records import understood
@@ -31,7 +31,7 @@ FIGURES = 5.0
 """Seconds between writes when only figures changed."""
 
 
-async def join_relays(store: Store, session: Session, relay: RelayHold, clock: Clock) -> None:
+async def join_relays(store: Store, session: NodeSession, relay: NodeRelay, clock: Clock) -> None:
     """Let relay and fleet know of each other, for as long as the session lasts."""
     relay.joined(session.incarnation.key)
     async with asyncio.TaskGroup() as parts:
@@ -40,7 +40,7 @@ async def join_relays(store: Store, session: Session, relay: RelayHold, clock: C
         parts.create_task(_publish(store, session, relay, clock), name="relay status")
 
 
-async def _follow(store: Store, relay: RelayHold) -> None:
+async def _follow(store: Store, relay: NodeRelay) -> None:
     """Tell the relay the map, and where the others are."""
     relay_map: RelayMap | None = None
     members: dict[NodeId, RelayStatus] = {}
@@ -61,7 +61,7 @@ async def _follow(store: Store, relay: RelayHold) -> None:
             relay.follow(relay_map, members)
 
 
-async def _follow_epochs(store: Store, relay: RelayHold) -> None:
+async def _follow_epochs(store: Store, relay: NodeRelay) -> None:
     """Tell the relay the epochs of exclusive tasks, wherever they are; not before the app has a kind of that sort."""
     await relay.has_exclusive.wait()
     async with aclosing(follow_all(store, keys.ASSIGNMENTS)) as coming:
@@ -81,7 +81,7 @@ def epochs(changes: Iterable[Change], kinds: frozenset[str]) -> dict[tuple[str, 
     return found
 
 
-async def _publish(store: Store, session: Session, relay: RelayHold, clock: Clock) -> None:
+async def _publish(store: Store, session: NodeSession, relay: NodeRelay, clock: Clock) -> None:
     """Write how the relay is, whenever that has changed, for ever."""
     key, written, at = keys.relay_status(session.node.id), None, clock.monotonic()
     while True:

@@ -17,7 +17,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from rota.decide.crew import Phase
+from rota.decide.crew import WorkerPhase
 from rota.decide.restart import Falls, RestartPolicy
 from rota.kit.clock import Clock
 from rota.kit.record import replace
@@ -36,8 +36,8 @@ from rota.node.pipes.relay import (
     AskTallies,
     BeRelay,
     Fences,
-    Fleet,
     RelayIs,
+    RelaysAre,
     RelayTold,
     Revoked,
     SenderGone,
@@ -153,7 +153,7 @@ class RelayProcess(ChildProcess[RelayTold]):
         self._gone(self)
 
 
-class RelayHold:
+class NodeRelay:
     """The relay of one node, whatever process it is. A witness of the crew."""
 
     def __init__(
@@ -183,7 +183,7 @@ class RelayHold:
         self._status: RelayStatus | None = None
         self._falls = Falls()
         self._born = self._seen = clock.monotonic()
-        self._fleet = Fleet(None, {})
+        self._fleet = RelaysAre(None, {})
         self._has_heir = False
         """Is there another relay that stays?"""
 
@@ -304,7 +304,7 @@ class RelayHold:
     def joined(self, incarnation: str) -> None:
         """This is the incarnation of the store. In another one versions of the map count anew, so a relay does too."""
         if self._incarnation not in ("", incarnation):
-            self._fleet, self._fences = Fleet(None, {}), {}
+            self._fleet, self._fences = RelaysAre(None, {}), {}
             if self.process is not None:
                 self.process.kill()
         self._incarnation = incarnation
@@ -312,7 +312,7 @@ class RelayHold:
     def follow(self, relay_map: RelayMap | None, members: Mapping[NodeId, RelayStatus]) -> None:
         """The map, and what the relays of the fleet say of themselves."""
         self._has_heir = any(node != self.node and not status.is_leaving for node, status in members.items())
-        fleet = Fleet(relay_map, {str(node): status.address for node, status in members.items()})
+        fleet = RelaysAre(relay_map, {str(node): status.address for node, status in members.items()})
         if fleet != self._fleet:
             self._fleet = fleet
             if self.process is not None:
@@ -373,7 +373,7 @@ class RelayHold:
         for worker in self._workers():
             brief = worker.brief
             may_emit = brief.role in EMITTING and not brief.pool.startswith(CANARY)
-            if may_emit and worker.phase != Phase.STARTING and worker.id not in process.senders:
+            if may_emit and worker.phase != WorkerPhase.STARTING and worker.id not in process.senders:
                 self._connect(process, worker)
 
     def _connect(self, process: RelayProcess, worker: Worker) -> None:

@@ -18,18 +18,18 @@ from rota.model.ids import NodeId
 from rota.node.relay.wire import (
     LARGEST_OPENING,
     PROTOCOL,
-    Ack,
+    AckFrame,
     Any_,
-    Batch,
-    Opening,
-    Refusal,
-    Ship,
-    Shipped,
+    BatchFrame,
+    FrameConnection,
+    OpeningFrame,
+    RefusalFrame,
+    ShipFrame,
+    ShippedFrame,
     Socket,
-    Wire,
 )
 from rota.workloads.resources.relay.core import Relay
-from rota.workloads.resources.relay.held import Line
+from rota.workloads.resources.relay.held import InboundLine
 from rota.workloads.resources.relay.moves import Shipment
 
 if TYPE_CHECKING:
@@ -44,11 +44,11 @@ LAST_WORDS = 10.0
 """Seconds in which what a worker sent before its end is read."""
 
 
-class Coming:
+class InboundConnection:
     """One line that comes in."""
 
     def __init__(
-        self, lines: "Lines", sock: Socket, sender: str | None, certificate: "Certificate | None" = None
+        self, lines: "InboundConnections", sock: Socket, sender: str | None, certificate: "Certificate | None" = None
     ) -> None:
         self._lines = lines
         self.certificate = certificate
@@ -58,7 +58,7 @@ class Coming:
         """The worker, or the other relay's node once it has said so."""
 
         self.is_peer = sender is None
-        self.line: Line | None = None
+        self.line: InboundLine | None = None
         """None until it is opened."""
 
         self.shown = ""
@@ -68,17 +68,17 @@ class Coming:
         """Ends it if it says nothing; it must not keep what has ended by itself."""
 
         largest = {"largest": LARGEST_OPENING} if self.is_peer else {}
-        self.wire = Wire(sock, self._heard, self._ended, **largest)
+        self.wire = FrameConnection(sock, self._heard, self._ended, **largest)
 
     def tell(self) -> None:
         """Send the ack, and read on or do not."""
         if self.line is not None:
-            self.wire.send(Ack(self.line.acked, self.line.take_refused()))
+            self.wire.send(AckFrame(self.line.acked, self.line.take_refused()))
             self.wire.read(not self.line.is_stopped)
 
     def refuse(self, why: str) -> None:
         """Say why it is not taken, and end it."""
-        self.wire.send(Refusal(why))
+        self.wire.send(RefusalFrame(why))
         self.wire.lose()
 
     def _heard(self, record: Any_) -> None:
@@ -88,7 +88,7 @@ class Coming:
         self._lines.ended(self)
 
 
-class Lines:
+class InboundConnections:
     """All that come in."""
 
     def __init__(self, core: Relay, node: NodeId, token: str, clock: Clock, pump: Callable[[], None]) -> None:
@@ -96,8 +96,8 @@ class Lines:
         self._taken = [_digest(token)]
         """The digests of the tokens that other relays may show."""
 
-        self._comings: set[Coming] = set()
-        self._by_line: dict[Line, Coming] = {}
+        self._comings: set[InboundConnection] = set()
+        self._by_line: dict[InboundLine, InboundConnection] = {}
         self._revoked: frozenset[str] = frozenset()
         self._gone: set[str] = set()
         """Workers that have ended, and whose lines have not been read to the end."""
@@ -114,11 +114,11 @@ class Lines:
 
     def take_worker(self, sender: str, sock: socket.socket) -> None:
         """A worker of this node has a line to us."""
-        self._comings.add(Coming(self, sock, sender))
+        self._comings.add(InboundConnection(self, sock, sender))
 
     def take_stranger(self, sock: Socket, certificate: "Certificate | None" = None) -> None:
         """Somebody came through the door; it should say who it is."""
-        coming = Coming(self, sock, None, certificate)
+        coming = InboundConnection(self, sock, None, certificate)
         self._comings.add(coming)
         coming.patience = asyncio.get_running_loop().call_later(OPENING, self._see_off, coming)
 
@@ -146,13 +146,13 @@ class Lines:
         for coming in lines:
             asyncio.get_running_loop().call_later(LAST_WORDS, coming.wire.lose)
 
-    def end(self, line: Line) -> None:
+    def end(self, line: InboundLine) -> None:
         """A line that is over for the core."""
         if coming := self._by_line.pop(line, None):
             self._comings.discard(coming)
             coming.wire.close()
 
-    def tell(self, line: Line) -> None:
+    def tell(self, line: InboundLine) -> None:
         """Something changed for a line."""
         if coming := self._by_line.get(line):
             coming.tell()
@@ -170,38 +170,38 @@ class Lines:
         for coming in self._comings:
             coming.wire.close()
 
-    def _of_worker(self, sender: str) -> list[Coming]:
+    def _of_worker(self, sender: str) -> list[InboundConnection]:
         return [coming for coming in self._comings if coming.sender == sender and not coming.is_peer]
 
-    def _peers(self) -> Iterator[Coming]:
+    def _peers(self) -> Iterator[InboundConnection]:
         return iter([coming for coming in self._by_line.values() if coming.is_peer])
 
-    def _see_off(self, coming: Coming) -> None:
+    def _see_off(self, coming: InboundConnection) -> None:
         if coming.line is None and coming in self._comings:
             coming.wire.lose()
 
     # What they say
 
-    def heard(self, coming: Coming, record: Any_) -> None:
+    def heard(self, coming: InboundConnection, record: Any_) -> None:
         """A record came on a line."""
         line = coming.line
         match record:
-            case Opening() if line is None:
+            case OpeningFrame() if line is None:
                 self._open(coming, record)
-            case Batch(sequence=sequence) if line is not None and sequence != line.last + 1:
+            case BatchFrame(sequence=sequence) if line is not None and sequence != line.last + 1:
                 coming.refuse(f"batch {sequence} follows {line.last}; an ack would stand for what never came")
-            case Batch(sequence=sequence, emissions=emissions, age=age) if line is not None:
+            case BatchFrame(sequence=sequence, emissions=emissions, age=age) if line is not None:
                 try:
                     self._core.took(line, sequence, emissions, age, self._clock.monotonic())
                 except Invalid as error:
                     coming.refuse(str(error))
                 self._pump()
-            case Ship() if line is not None and coming.is_peer:
+            case ShipFrame() if line is not None and coming.is_peer:
                 self._take_shipment(coming, record)
             case _:
                 coming.refuse("this is not what comes next on a line; is it a relay of the same Rota?")
 
-    def ended(self, coming: Coming) -> None:
+    def ended(self, coming: InboundConnection) -> None:
         """A line broke."""
         if coming.patience is not None:
             coming.patience.cancel()
@@ -215,7 +215,7 @@ class Lines:
             self._core.host_gone(coming.sender)
         self._pump()
 
-    def _open(self, coming: Coming, opening: Opening) -> None:
+    def _open(self, coming: InboundConnection, opening: OpeningFrame) -> None:
         if coming.is_peer:
             if why := self._objection(opening, coming.certificate):
                 log.debug("relay refused", extra={"node": self._node, "relay": opening.node[:100], "why": why})
@@ -225,12 +225,12 @@ class Lines:
             coming.wire.trust()
             for other in [other for other in self._peers() if other.sender == opening.node]:
                 other.wire.lose()
-        line = coming.line = Line(coming.sender, is_peer=coming.is_peer)
+        line = coming.line = InboundLine(coming.sender, is_peer=coming.is_peer)
         self._by_line[line] = coming
         self._core.join(line, opening.age, self._clock.monotonic())
         coming.tell()
 
-    def _objection(self, opening: Opening, certificate: "Certificate | None") -> str:
+    def _objection(self, opening: OpeningFrame, certificate: "Certificate | None") -> str:
         """Why another relay is not let in, or nothing."""
         if certificate is not None and certificate.serial in self._revoked:
             return f"the certificate of {certificate.name} was revoked; make another with rota tls issue"
@@ -244,7 +244,7 @@ class Lines:
             return f"node {self._node} does not go by version {opening.version} of the relay map"
         return ""
 
-    def _take_shipment(self, coming: Coming, ship: Ship) -> None:
+    def _take_shipment(self, coming: InboundConnection, ship: ShipFrame) -> None:
         shipment = Shipment(
             version=ship.version,
             giver=NodeId(coming.sender),
@@ -254,7 +254,7 @@ class Lines:
             age=ship.age,
         )
         if self._core.take_shipment(shipment, self._clock.monotonic()):
-            coming.wire.send(Shipped(ship.version))
+            coming.wire.send(ShippedFrame(ship.version))
             self._pump()
 
 

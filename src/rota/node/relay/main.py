@@ -15,17 +15,17 @@ from rota.model.errors import RotaError
 from rota.node import kernel
 from rota.node.pipes.channel import Channel
 from rota.node.pipes.child import GiveUp
-from rota.node.pipes.relay import AskRest, AskTallies, BeRelay, Fences, Fleet, Revoked, SenderGone, TakeLine, Tokens
+from rota.node.pipes.relay import AskRest, AskTallies, BeRelay, Fences, RelaysAre, Revoked, SenderGone, TakeLine, Tokens
 from rota.node.relay.lines import OPENING
 from rota.node.relay.shell import Shell
 
 if TYPE_CHECKING:
-    from rota.node.relay.tls import Tls
+    from rota.node.relay.tls import RelayTls
 
 log = logging.getLogger(__name__)
 
 
-class Process:
+class RelayProgram:
     """The relay, between the agent and the door that other relays come through."""
 
     def __init__(self, control: socket.socket, door: socket.socket) -> None:
@@ -69,7 +69,7 @@ class Process:
                 shell.take_worker(sender, socket.socket(fileno=self._channel.fds.popleft()))
             case SenderGone(sender=sender):
                 shell.sender_gone(sender)
-            case Fleet():
+            case RelaysAre():
                 shell.follow(message)
             case Fences():
                 shell.fence(message)
@@ -81,15 +81,15 @@ class Process:
                 self._channel.send(shell.answer(message))
 
     @staticmethod
-    def _tls(folder: str) -> "Tls | None":
+    def _tls(folder: str) -> "RelayTls | None":
         """How it speaks TLS, if it does."""
         if not folder:
             return None
-        from rota.node.relay.tls import Tls  # noqa: PLC0415  # what reads certificates is an extra
+        from rota.node.relay.tls import RelayTls  # noqa: PLC0415  # what reads certificates is an extra
 
-        return Tls(folder)
+        return RelayTls(folder)
 
-    async def _admit(self, shell: Shell, tls: "Tls | None") -> None:
+    async def _admit(self, shell: Shell, tls: "RelayTls | None") -> None:
         self._door.setblocking(False)
         loop = asyncio.get_running_loop()
         while True:
@@ -105,7 +105,7 @@ class Process:
             else:
                 self._parts.create_task(self._shake_hands(shell, tls, sock), name="handshake")
 
-    async def _shake_hands(self, shell: Shell, tls: "Tls", sock: socket.socket) -> None:
+    async def _shake_hands(self, shell: Shell, tls: "RelayTls", sock: socket.socket) -> None:
         """Let somebody in who has a certificate."""
         sock.setblocking(False)
         try:
@@ -132,7 +132,7 @@ def main(argv: list[str] | None = None) -> None:
     kernel.raise_descriptor_limit()
     kernel.die_with(options.lifeline)
     collector.look_rarely(collector.BUSY)
-    asyncio.run(Process(socket.socket(fileno=options.control), socket.socket(fileno=options.door)).run())
+    asyncio.run(RelayProgram(socket.socket(fileno=options.control), socket.socket(fileno=options.door)).run())
 
 
 if __name__ == "__main__":

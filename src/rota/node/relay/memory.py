@@ -51,7 +51,7 @@ class _Turn(msgspec.Struct, frozen=True, array_like=True):
     entries: bytes
 
 
-class Memory:
+class RelayMemory:
     """What a relay remembers beyond its own death, in one folder."""
 
     def __init__(self, folder: Path) -> None:

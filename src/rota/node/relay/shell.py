@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING
 from rota.kit.clock import Clock
 from rota.model.ids import NodeId
 from rota.model.relay import RelayStatus, ResourceTally
-from rota.node.pipes.channel import Message
-from rota.node.pipes.relay import AskRest, AskTallies, BeRelay, Fences, Fleet, RelayIs, RelayTold, Revoked, Tokens
-from rota.node.relay.lines import Lines
-from rota.node.relay.memory import Memory
-from rota.node.relay.ways import Ways
+from rota.node.pipes.channel import PipeMessage
+from rota.node.pipes.relay import AskRest, AskTallies, BeRelay, Fences, RelayIs, RelaysAre, RelayTold, Revoked, Tokens
+from rota.node.relay.lines import InboundConnections
+from rota.node.relay.memory import RelayMemory
+from rota.node.relay.ways import PeerLinks
 from rota.node.relay.wire import Socket
-from rota.node.relay.works import Works, left_behind
+from rota.node.relay.works import OutletRunner, left_behind
 from rota.workloads.resources.relay.core import Relay
-from rota.workloads.resources.relay.held import Limits
+from rota.workloads.resources.relay.held import RelayLimits
 from rota.workloads.resources.relay.outlet import Outlet
 
 if TYPE_CHECKING:
     from rota.kit.authority import Certificate
-    from rota.node.relay.tls import Tls
+    from rota.node.relay.tls import RelayTls
 
 TICK = 0.25
 """Seconds between looks at what nobody tells of."""
@@ -46,23 +46,23 @@ class Shell:
     def __init__(
         self,
         brief: BeRelay,
-        say: Callable[[Message], None],
+        say: Callable[[PipeMessage], None],
         parts: asyncio.TaskGroup,
         clock: Clock,
         since: datetime,
-        tls: "Tls | None" = None,
+        tls: "RelayTls | None" = None,
     ) -> None:
         self._brief, self._say, self._parts, self._clock, self._since = brief, say, parts, clock, since
         node = NodeId(brief.node)
-        limits = Limits(messages=brief.held_messages, bytes=brief.held_bytes, window=brief.window)
+        limits = RelayLimits(messages=brief.held_messages, bytes=brief.held_bytes, window=brief.window)
         self._core = core = Relay(node, clock.monotonic(), limits)
         self._root = Path(brief.folder)
-        self._memory = Memory(self._root / "memory")
+        self._memory = RelayMemory(self._root / "memory")
         core.window.take_in(self._memory.recall(clock.wall().timestamp()), clock.monotonic())
         core.window.fresh = []
-        self._works: dict[str, Works] = {}
-        self._lines = Lines(core, node, brief.token, clock, self.pump)
-        self._ways = Ways(core, brief.token, clock, self.pump, parts.create_task, tls)
+        self._works: dict[str, OutletRunner] = {}
+        self._lines = InboundConnections(core, node, brief.token, clock, self.pump)
+        self._ways = PeerLinks(core, brief.token, clock, self.pump, parts.create_task, tls)
         self._members: dict[NodeId, str] = {}
         self._told: RelayStatus | None = None
         for sink in left_behind(self._root):
@@ -89,7 +89,7 @@ class Shell:
         """A worker has ended."""
         self._lines.sender_gone(sender)
 
-    def follow(self, fleet: Fleet) -> None:
+    def follow(self, fleet: RelaysAre) -> None:
         """Go by this map, and know these relays."""
         now = self._clock.monotonic()
         self._members = {NodeId(node): address for node, address in fleet.members.items()}
@@ -174,8 +174,8 @@ class Shell:
             self._memory.keep(window.fresh, self._clock.wall().timestamp())
             window.fresh = []
 
-    def _begin(self, outlet: Outlet) -> Works:
-        works = Works(self._core, outlet, self._root, self._brief.spool_bytes, self._clock, self.pump)
+    def _begin(self, outlet: Outlet) -> OutletRunner:
+        works = OutletRunner(self._core, outlet, self._root, self._brief.spool_bytes, self._clock, self.pump)
         self._works[outlet.sink] = works
         self._parts.create_task(works.run(), name=f"outlet {outlet.sink}")
         return works

@@ -175,7 +175,7 @@ class Spool:
             reading = self._reading = _Reading(segment, 0 if reading is None else reading.offset_in(segment))
         return reading
 
-    def _take(self, record: records.Record | None, found: ReadBack, end: int) -> None:
+    def _take(self, record: records.FramedRecord | None, found: ReadBack, end: int) -> None:
         """Note a record, and those that are missing before it; with None, those that are missing up to `end`."""
         sequence = end + 1 if record is None else record.sequence
         for missing in range(self._last_read + 1, sequence):

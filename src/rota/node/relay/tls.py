@@ -58,7 +58,7 @@ class Secured:
         self._sock.close()
 
 
-class Tls:
+class RelayTls:
     """How a relay speaks TLS, by the files in a folder; they are read for each connection."""
 
     def __init__(self, folder: str) -> None:

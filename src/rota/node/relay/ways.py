@@ -21,22 +21,22 @@ from rota.node.relay.wire import (
     BATCH,
     BATCH_BYTES,
     UNSENT,
-    Ack,
+    AckFrame,
     Any_,
-    Batch,
-    Opening,
-    Refusal,
-    Ship,
-    Shipped,
+    BatchFrame,
+    FrameConnection,
+    OpeningFrame,
+    RefusalFrame,
+    ShipFrame,
+    ShippedFrame,
     Socket,
-    Wire,
 )
 from rota.workloads.resources.relay.core import Relay
-from rota.workloads.resources.relay.peers import HandOver, Peer
+from rota.workloads.resources.relay.peers import HandOver, PeerRelay
 
 if TYPE_CHECKING:
     from rota.kit.authority import Certificate
-    from rota.node.relay.tls import Tls
+    from rota.node.relay.tls import RelayTls
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ RETRY = timedelta(milliseconds=100), timedelta(seconds=1)
 """Shortest and longest wait until a way is tried again."""
 
 
-class Ways:
+class PeerLinks:
     """All of them."""
 
     def __init__(
@@ -57,14 +57,14 @@ class Ways:
         clock: Clock,
         pump: Callable[[], None],
         start: Callable[..., "asyncio.Task[None]"],
-        tls: "Tls | None" = None,
+        tls: "RelayTls | None" = None,
     ) -> None:
         self._tls, self._revoked = tls, frozenset[str]()
         self._core, self.token, self._clock, self._pump, self._start = core, token, clock, pump, start
         self._keeping: dict[NodeId, tuple[str, int, asyncio.Task[None]]] = {}
         """Node → the address and the version of the map that a way is kept for."""
 
-        self._open: dict[NodeId, Wire] = {}
+        self._open: dict[NodeId, FrameConnection] = {}
         self._shown: dict[NodeId, Certificate] = {}
         """What other relays have shown, where relays speak TLS."""
 
@@ -96,7 +96,7 @@ class Ways:
                 task = self._start(self._keep(home, address, version), name=f"way to {home}")
                 self._keeping[home] = (address, version, task)
 
-    def pass_on(self, peer: Peer) -> None:
+    def pass_on(self, peer: PeerRelay) -> None:
         """Hand over what there is for another relay, as long as it keeps up."""
         wire = self._open.get(peer.node)
         while wire is not None and wire.unsent < UNSENT:
@@ -120,7 +120,7 @@ class Ways:
             key, wire = (shipment.taker, shipment.version), self._open.get(shipment.taker)
             if wire is not None and key not in self._shipped:
                 self._shipped.add(key)
-                wire.send(Ship(shipment.version, shipment.excerpts, shipment.floors, shipment.age))
+                wire.send(ShipFrame(shipment.version, shipment.excerpts, shipment.floors, shipment.age))
 
     def revoke(self, serials: Collection[str]) -> None:
         """Do not call relays whose certificates were taken back. A way that is open ends."""
@@ -156,12 +156,12 @@ class Ways:
     async def _use(self, node: NodeId, sock: Socket, version: int) -> None:
         """Pass messages on until the way breaks."""
         over, peer = asyncio.Event(), self._core.peer(node)
-        wire = Wire(sock, lambda record: self._heard(node, wire, record), over.set)
+        wire = FrameConnection(sock, lambda record: self._heard(node, wire, record), over.set)
         wire.on_room = partial(self.pass_on, peer)
         try:
             self._core.peer_broke(peer)
             age = self._core.age(peer, self._clock.monotonic())
-            wire.send(Opening(age, node=self._core.node, version=version, token=self.token))
+            wire.send(OpeningFrame(age, node=self._core.node, version=version, token=self.token))
             await over.wait()
         finally:
             wire.close()
@@ -185,24 +185,24 @@ class Ways:
             self._is_warned.add(node)
             log.warning("relay not reached", extra={"relay": node, "why": why})
 
-    def _heard(self, node: NodeId, wire: Wire, record: Any_) -> None:
+    def _heard(self, node: NodeId, wire: FrameConnection, record: Any_) -> None:
         match record:
-            case Ack() if node not in self._open:  # it has let us in
+            case AckFrame() if node not in self._open:  # it has let us in
                 self._open[node] = wire
                 self.trouble.pop(node, None)
                 self._core.moves.ship_again(node, self._clock.monotonic())
                 self.pass_on(self._core.peer(node))
-            case Ack(sequence=sequence, refused=refused):
+            case AckFrame(sequence=sequence, refused=refused):
                 self._core.acked(self._core.peer(node), sequence, refused)
                 self._pump()
-            case Shipped(version=version):
+            case ShippedFrame(version=version):
                 self._core.moves.taken(node, version)
-            case Refusal(why=why):
+            case RefusalFrame(why=why):
                 self._fail(node, why)
 
 
-def _send(wire: Wire, batch: HandOver) -> None:
-    wire.send(Batch(batch.sequence, batch.age, batch.emissions))
+def _send(wire: FrameConnection, batch: HandOver) -> None:
+    wire.send(BatchFrame(batch.sequence, batch.age, batch.emissions))
 
 
 async def _connect(address: str) -> socket.socket:

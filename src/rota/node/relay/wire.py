@@ -5,8 +5,8 @@ speak the same: whoever hands messages over opens the line and sends batches, th
 nothing more before the first ack: until it is let in, the other takes only small records. Each record is a packed array
 behind its length (`kit.frames`); a record of a later release may be longer.
 
-`Wire` is one end, in an event loop. It can stop reading, which in the end makes the sender wait. What waits to be sent
-is not bounded here: senders look at `unsent`, and acks are small.
+`FrameConnection` is one end, in an event loop. It can stop reading, which in the end makes the sender wait. What waits
+to be sent is not bounded here: senders look at `unsent`, and acks are small.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ import msgspec
 from rota.kit import frames
 from rota.kit.decoding import UNREADABLE
 from rota.workloads.resources.dedup import Excerpt
-from rota.workloads.resources.relay.held import Emission, Refused
+from rota.workloads.resources.relay.held import Emission, RefusedMessage
 
 PROTOCOL = 1
 """Of what is said between relays; others are refused."""
@@ -43,11 +43,11 @@ UNSENT = 4 * 2**20
 """Bytes that may wait in a wire before its owner sends no more batches."""
 
 
-class Record(msgspec.Struct, frozen=True, array_like=True, tag=True):
+class RelayFrame(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """What is said."""
 
 
-class Opening(Record, frozen=True, tag=1):
+class OpeningFrame(RelayFrame, frozen=True, tag=1):
     """From a sender, first: who it is. A worker's line is known by the agent's word, so it only tells its age."""
 
     age: float | None
@@ -61,13 +61,13 @@ class Opening(Record, frozen=True, tag=1):
     token: str = ""
 
 
-class Refusal(Record, frozen=True, tag=2):
+class RefusalFrame(RelayFrame, frozen=True, tag=2):
     """To a sender: this line is not taken, and why."""
 
     why: str
 
 
-class Batch(Record, frozen=True, tag=3):
+class BatchFrame(RelayFrame, frozen=True, tag=3):
     """From a sender: messages."""
 
     sequence: int
@@ -75,15 +75,15 @@ class Batch(Record, frozen=True, tag=3):
     emissions: tuple[Emission, ...] = ()
 
 
-class Ack(Record, frozen=True, tag=4):
+class AckFrame(RelayFrame, frozen=True, tag=4):
     """To a sender: all batches up to this one are done with. Also a sign of life."""
 
     sequence: int
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedMessage, ...] = ()
     """Their messages that can never be delivered, each reported once; all others are safe."""
 
 
-class Ship(Record, frozen=True, tag=5):
+class ShipFrame(RelayFrame, frozen=True, tag=5):
     """From a relay: what it knows of the resources that the other takes over (`relay.core.Shipment`)."""
 
     version: int
@@ -92,19 +92,19 @@ class Ship(Record, frozen=True, tag=5):
     age: float
 
 
-class Shipped(Record, frozen=True, tag=6):
+class ShippedFrame(RelayFrame, frozen=True, tag=6):
     """To a relay: its shipment for this version of the map was taken."""
 
     version: int
 
 
-Any_ = Opening | Refusal | Batch | Ack | Ship | Shipped
+Any_ = OpeningFrame | RefusalFrame | BatchFrame | AckFrame | ShipFrame | ShippedFrame
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Any_] = msgspec.msgpack.Decoder(Any_)
 
 
-def encode(record: Record) -> bytes:
+def encode(record: RelayFrame) -> bytes:
     """The record as one frame."""
     return frames.encode(_encoder.encode(record), limit=LARGEST)
 
@@ -119,7 +119,7 @@ class Socket(Protocol):
     def close(self) -> None: ...
 
 
-class Wire:
+class FrameConnection:
     """One end of a line. `heard` is called for each record, `ended` once when the other end is gone."""
 
     def __init__(
@@ -127,7 +127,7 @@ class Wire:
     ) -> None:
         sock.setblocking(False)
         self._sock, self._heard, self._ended = sock, heard, ended
-        self._decoder = frames.Decoder(limit=largest)
+        self._decoder = frames.FrameDecoder(limit=largest)
         self._waiting: deque[memoryview] = deque()
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(sock, self._read)
@@ -143,7 +143,7 @@ class Wire:
         """The other end is one of ours: it may say as much as it likes at a time."""
         self._decoder.limit = LARGEST
 
-    def send(self, record: Record) -> None:
+    def send(self, record: RelayFrame) -> None:
         """Send, or keep until there is room; nothing if the other end is gone."""
         if not self.is_open:
             return

@@ -56,7 +56,7 @@ NAME = "sink"
 """The file that names a spool's sink."""
 
 
-class Works:
+class OutletRunner:
     """What one outlet does."""
 
     def __init__(

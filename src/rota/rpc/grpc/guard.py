@@ -27,7 +27,7 @@ def shown(token: Shown) -> tuple[tuple[str, str], ...]:
     return ((AUTHORIZATION, f"Bearer {token}"),) if token else ()
 
 
-class Guard(grpc.aio.ServerInterceptor):
+class GuardInterceptor(grpc.aio.ServerInterceptor):
     """Stands before every service of a port."""
 
     def __init__(self, admit: Admit, take_note: TakeNote | None = None) -> None:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import grpc
 from google.protobuf.message import Message
 
-from rota.model.link import Accepted, AttemptId, LogPiece, Presence, Refused, Start, Whom
+from rota.model.link import Accepted, AttemptId, AttemptRefused, LogPiece, Presence, StartAttempt, Whom
 from rota.rpc import rules
 from rota.rpc.address import Address
 from rota.rpc.grpc import errors, guard, options, wire
 from rota.rpc.pb import link_pb2 as pb
-from rota.rpc.port import IsRevoked, Link, Shown
+from rota.rpc.port import IsRevoked, NodeLink, Shown
 from rota.rpc.settings import LinkSettings, TlsFiles
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def open(
     settings: LinkSettings,
     tls: TlsFiles | None,
     is_revoked: IsRevoked,
-) -> Link:
+) -> NodeLink:
     """A link; its connection is made when it is first used."""
     target, tuned = f"dns:///{address.authority}", options.of_link(settings, tls)
     if tls is None:
@@ -79,8 +79,8 @@ class GrpcLink:
         )
 
     async def dispatch_many(
-        self, starts: Sequence[Start], *, timeout: timedelta | None = None
-    ) -> list[Accepted | Refused]:
+        self, starts: Sequence[StartAttempt], *, timeout: timedelta | None = None
+    ) -> list[Accepted | AttemptRefused]:
         rules.check_starts(starts)
         request = wire.to_starts(self._meant, starts)
         answer = await self._call(self._dispatch_many, request, timeout or self._settings.dispatch)

@@ -20,10 +20,10 @@ import grpc
 from rota.model.errors import Conflict, Denied, Invalid, RotaError
 from rota.rpc.address import Address
 from rota.rpc.grpc import errors, options, wire
-from rota.rpc.grpc.guard import Guard
+from rota.rpc.grpc.guard import GuardInterceptor
 from rota.rpc.grpc.link import SERVICE
 from rota.rpc.pb import link_pb2 as pb
-from rota.rpc.port import Admit, Handler, IsRevoked, Server, TakeNote
+from rota.rpc.port import Admit, IsRevoked, LinkServer, NodeHandler, TakeNote
 from rota.rpc.reception import Reception
 from rota.rpc.settings import LinkSettings, TlsFiles
 
@@ -35,25 +35,25 @@ T = TypeVar("T")
 
 async def serve(
     address: Address,
-    handler: Handler,
+    handler: NodeHandler,
     settings: LinkSettings,
     tls: TlsFiles | None,
     more: Callable[[], Sequence[grpc.GenericRpcHandler]] | None,
     admit: Admit | None,
     take_note: TakeNote | None,
     is_revoked: IsRevoked,
-) -> Server:
+) -> LinkServer:
     """A door at `address`; Conflict if the place is taken, Denied if we may not have it."""
     credentials = options.server_credentials(tls) if tls else None
     await _check_place(address)
     reception = Reception(handler)
-    guards: list[grpc.aio.ServerInterceptor] = [Guard(admit, take_note)] if admit else []
+    guards: list[grpc.aio.ServerInterceptor] = [GuardInterceptor(admit, take_note)] if admit else []
     if tls is not None:
         from rota.rpc.grpc.inspector import Inspector  # noqa: PLC0415  # what reads certificates is an extra
 
         guards.append(Inspector(is_revoked, take_note))
     server = grpc.aio.server(interceptors=guards, options=options.of_server(settings))
-    server.add_generic_rpc_handlers((_handlers(Answers(reception)), *(more() if more else ())))
+    server.add_generic_rpc_handlers((_handlers(LinkServicer(reception)), *(more() if more else ())))
     try:
         if credentials is None:
             port = server.add_insecure_port(address.authority)
@@ -83,7 +83,7 @@ class GrpcServer:
             await stopping
 
 
-class Answers:
+class LinkServicer:
     """One method per call of the contract."""
 
     def __init__(self, reception: Reception) -> None:
@@ -105,7 +105,7 @@ class Answers:
         return wire.to_log_answer(await self._reception.read_log(wire.from_whom(request), attempt, request.offset))
 
 
-def _handlers(answers: Answers) -> grpc.GenericRpcHandler:
+def _handlers(answers: LinkServicer) -> grpc.GenericRpcHandler:
     def unary(work: Callable[[Any], Awaitable[Any]], request: Any, response: Any) -> "grpc.RpcMethodHandler[Any, Any]":
         return grpc.unary_unary_rpc_method_handler(
             partial(_answer, work), request.FromString, response.SerializeToString

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from rota.model.errors import Invalid
 from rota.model.ids import NodeId, Revision, SessionId
-from rota.model.link import Accepted, AttemptId, LogPiece, Presence, Refused, Start, Whom
+from rota.model.link import Accepted, AttemptId, AttemptRefused, LogPiece, Presence, StartAttempt, Whom
 from rota.rpc.pb import link_pb2 as pb
 
 
@@ -35,41 +35,41 @@ def from_presence(message: pb.CheckAnswer) -> Presence:
     return Presence(node=NodeId(message.node), session=SessionId(message.session))
 
 
-def to_start(start: Start) -> pb.Start:
+def to_start(start: StartAttempt) -> pb.Start:
     """A start among those that travel together."""
     # Nobody reads the job's name, but nodes that do not know ReadLog refuse a start without one.
     return pb.Start(attempt=to_attempt(start.attempt), epoch=start.epoch, job=start.attempt.run, payload=start.payload)
 
 
-def from_start(message: pb.Start) -> Start:
+def from_start(message: pb.Start) -> StartAttempt:
     """The start in a request."""
-    return Start(attempt=from_attempt(message.attempt), epoch=Revision(message.epoch), payload=message.payload)
+    return StartAttempt(attempt=from_attempt(message.attempt), epoch=Revision(message.epoch), payload=message.payload)
 
 
-def to_starts(meant: Whom | None, starts: Sequence[Start]) -> pb.DispatchManyRequest:
+def to_starts(meant: Whom | None, starts: Sequence[StartAttempt]) -> pb.DispatchManyRequest:
     """Starts that travel together."""
     return pb.DispatchManyRequest(meant=to_whom(meant), starts=map(to_start, starts))
 
 
-def from_all_dispatched(message: pb.DispatchManyAnswer, count: int) -> list[Accepted | Refused]:
+def from_all_dispatched(message: pb.DispatchManyAnswer, count: int) -> list[Accepted | AttemptRefused]:
     """What became of starts that travelled together."""
     if len(message.answers) != count:
         raise Invalid(f"{len(message.answers)} answers to {count} starts; do both nodes run the same Rota?")
     return [from_dispatched(each) for each in message.answers]
 
 
-def to_dispatched(answer: Accepted | Refused) -> pb.StartAnswer:
+def to_dispatched(answer: Accepted | AttemptRefused) -> pb.StartAnswer:
     """The answer to a start."""
-    return pb.StartAnswer(refused=answer.why) if isinstance(answer, Refused) else pb.StartAnswer(accepted="")
+    return pb.StartAnswer(refused=answer.why) if isinstance(answer, AttemptRefused) else pb.StartAnswer(accepted="")
 
 
-def from_dispatched(message: pb.StartAnswer) -> Accepted | Refused:
+def from_dispatched(message: pb.StartAnswer) -> Accepted | AttemptRefused:
     """What became of a start."""
     match message.WhichOneof("answer"):
         case "accepted":
             return Accepted()
         case "refused":
-            return Refused(why=message.refused)
+            return AttemptRefused(why=message.refused)
         case _:
             raise Invalid("the answer to a start says neither yes nor no; do both nodes run the same Rota?")
 

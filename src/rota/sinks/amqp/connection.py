@@ -1,8 +1,8 @@
 """One connection to a RabbitMQ: login, channels, heartbeats; everything else it hands on.
 
 It does what it is told and lives once: when it breaks, `lost` says why, and `sink` makes another. What the server says
-of a channel goes to that channel's `Listener` at once, and `end_of_news` is called when there is nothing more to read
-for the moment, so that many confirmations can be told together.
+of a channel goes to that channel's `ChannelListener` at once, and `end_of_news` is called when there is nothing more to
+read for the moment, so that many confirmations can be told together.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar, cast
 from rota.model.errors import Invalid, RotaError, Unavailable
 from rota.sinks.amqp import methods
 from rota.sinks.amqp.errors import translate
-from rota.sinks.amqp.frames import BEAT, BODY, HEADER, METHOD, PROTOCOL, Decoder, Frame, Garbled, Value
+from rota.sinks.amqp.frames import BEAT, BODY, HEADER, METHOD, PROTOCOL, AmqpDecoder, Frame, Garbled, Value
 from rota.sinks.amqp.methods import Ack, Nack, Return, Told, Tune
 from rota.sinks.amqp.publishing import returned_id
 from rota.sinks.amqp.settings import AmqpSettings
@@ -40,7 +40,7 @@ US: Mapping[str, Value] = {
 T = TypeVar("T", bound=Told)
 
 
-class Listener(Protocol):
+class ChannelListener(Protocol):
     """What a channel's owner is told."""
 
     def acked(self, number: int, is_multiple: bool) -> None:
@@ -56,7 +56,7 @@ class Listener(Protocol):
         """The server ended the channel."""
 
 
-class News(Protocol):
+class ConnectionListener(Protocol):
     """What a connection's owner is told."""
 
     def end_of_news(self) -> None:
@@ -66,10 +66,10 @@ class News(Protocol):
         """`may_send` or `blocked` is another."""
 
 
-class Connection(asyncio.Protocol):
+class AmqpConnection(asyncio.Protocol):
     """A connection, from the first byte to the last."""
 
-    def __init__(self, settings: AmqpSettings, news: News) -> None:
+    def __init__(self, settings: AmqpSettings, news: ConnectionListener) -> None:
         loop = asyncio.get_running_loop()
         self.lost: asyncio.Future[RotaError] = loop.create_future()
         """Why it ended, once it has."""
@@ -78,8 +78,8 @@ class Connection(asyncio.Protocol):
         self.largest_frame = LARGEST_FRAME
         self._settings, self._news, self._loop = settings, news, loop
         self._gone = asyncio.Event()
-        self._decoder = Decoder()
-        self._listeners: dict[int, Listener] = {}
+        self._decoder = AmqpDecoder()
+        self._listeners: dict[int, ChannelListener] = {}
         self._answers: dict[int, asyncio.Future[Told]] = {}
         self._returning: dict[int, Return] = {}
         self._closing: set[int] = set()
@@ -116,7 +116,7 @@ class Connection(asyncio.Protocol):
         self._tick(agreed.heartbeat / 2)
         await self._ask(0, methods.open_vhost(settings.vhost), methods.Opened)
 
-    async def open_channel(self, number: int, listener: Listener) -> None:
+    async def open_channel(self, number: int, listener: ChannelListener) -> None:
         """Open a channel that confirms, and see to the exchange."""
         await self._ask(number, methods.open_channel(number), methods.ChannelOpened)
         self._crossed.discard(number)
@@ -196,7 +196,7 @@ class Connection(asyncio.Protocol):
         elif frame.type == HEADER or (frame.type == BODY and frame.channel not in self._listeners):
             raise Garbled("the server sent content that nobody asked for")
 
-    def _on_channel(self, number: int, listener: Listener, told: Told) -> None:
+    def _on_channel(self, number: int, listener: ChannelListener, told: Told) -> None:
         match told:
             case Ack():
                 listener.acked(told.number, told.is_multiple)
@@ -314,14 +314,14 @@ class Connection(asyncio.Protocol):
             self._loop.call_later(GOODBYE, self._transport.abort)
 
 
-async def connect(settings: AmqpSettings, address: tuple[str, int], news: News) -> Connection:
+async def connect(settings: AmqpSettings, address: tuple[str, int], news: ConnectionListener) -> AmqpConnection:
     """A connection that is logged in."""
     loop = asyncio.get_running_loop()
     host, port = address
     try:
         async with asyncio.timeout(settings.timeout.total_seconds()):
             _, connection = await loop.create_connection(
-                partial(Connection, settings, news), host, port, ssl=settings.tls
+                partial(AmqpConnection, settings, news), host, port, ssl=settings.tls
             )
     except TimeoutError:
         raise Unavailable(f"sink {settings.shown}: no connection to {host}:{port} within {settings.timeout}") from None

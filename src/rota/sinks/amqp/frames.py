@@ -1,6 +1,6 @@
 """Frames of AMQP 0-9-1: bytes in, frames out, and the few types of field that a publisher meets.
 
-A frame is a type, a channel and a payload, closed by one fixed byte. `Decoder.feed` takes bytes as they come and
+A frame is a type, a channel and a payload, closed by one fixed byte. `AmqpDecoder.feed` takes bytes as they come and
 returns the frames that became whole. No socket, no loop: `connection` is wrapped around it.
 """
 
@@ -35,7 +35,7 @@ class Frame(NamedTuple):
     payload: bytes
 
 
-class Decoder:
+class AmqpDecoder:
     """Bytes in, whole frames out."""
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ def table(fields: Mapping[str, Value]) -> bytes:
     return long(b"".join(field(name, value) for name, value in fields.items()))
 
 
-class Reader:
+class FieldReader:
     """Reads fields one after the other; Garbled if there are not enough bytes."""
 
     def __init__(self, data: bytes, start: int = 0) -> None:

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
-from rota.sinks.amqp.frames import METHOD, Garbled, Reader, Value, frame, long, short, table
+from rota.sinks.amqp.frames import METHOD, FieldReader, Garbled, Value, frame, long, short, table
 
 NAME = struct.Struct("!HH")
 MANDATORY = 1
@@ -119,19 +119,19 @@ Told: TypeAlias = (
 _CONFIRMATION = struct.Struct("!QB")
 
 
-def _start(reader: Reader) -> Start:
+def _start(reader: FieldReader) -> Start:
     reader.number(2)  # version
     reader.long()  # what the server tells of itself
     return Start(tuple(reader.long().decode(errors="replace").split()))
 
 
-def _return(reader: Reader) -> Return:
+def _return(reader: FieldReader) -> Return:
     code, text = reader.number(2), reader.short()
     reader.short()  # exchange
     return Return(code, text, reader.short())
 
 
-PARSERS: Mapping[tuple[int, int], Callable[[Reader], Told]] = {
+PARSERS: Mapping[tuple[int, int], Callable[[FieldReader], Told]] = {
     (10, 10): _start,
     (10, 30): lambda reader: Tune(reader.number(2), reader.number(4), reader.number(2)),
     (10, 41): lambda reader: Opened(),
@@ -157,7 +157,7 @@ def parse(payload: bytes) -> Told:
     if payload[: NAME.size] == _ACK and len(payload) == NAME.size + _CONFIRMATION.size:
         number, bits = _CONFIRMATION.unpack_from(payload, NAME.size)  # by far the most frequent
         return Ack(number, bool(bits & 1))
-    reader = Reader(payload)
+    reader = FieldReader(payload)
     name = (reader.number(2), reader.number(2))
     if name not in PARSERS:
         raise Garbled(f"the server said method {name[0]}.{name[1]}, which no publisher expects")

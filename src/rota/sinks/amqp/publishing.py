@@ -1,7 +1,7 @@
 """Messages as AMQP frames: basic.publish, a header with the properties, and the body.
 
-What all messages of one resource from one node have in common is made once and kept (`Route`). The rest is packed in
-one go, for this is what a message costs us: about two microseconds.
+What all messages of one resource from one node have in common is made once and kept (`PublishRoute`). The rest is
+packed in one go, for this is what a message costs us: about two microseconds.
 """
 
 import struct
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 
 from rota.sinks.amqp import methods
-from rota.sinks.amqp.frames import BODY, END, HEADER, OVERHEAD, PREFIX, Reader, field, frame, short
+from rota.sinks.amqp.frames import BODY, END, HEADER, OVERHEAD, PREFIX, FieldReader, field, frame, short
 from rota.sinks.port import Message
 from rota.sinks.template import Template
 
@@ -35,7 +35,7 @@ _FIXED = _HEAD.size - PREFIX.size + _TAIL.size - len(END)
 """Bytes of a header beside its table."""
 
 
-class Route:
+class PublishRoute:
     """What messages have in common that go the same way."""
 
     def __init__(self, channel: int, method: bytes, fields: bytes) -> None:
@@ -54,9 +54,9 @@ class Encoder:
     ) -> None:
         self._exchange, self._routing_key, self._is_mandatory = exchange, routing_key, is_mandatory
         self._channels, self._largest_payload = channels, largest_payload
-        self._routes: dict[tuple[str, str, str, str], Route] = {}
+        self._routes: dict[tuple[str, str, str, str], PublishRoute] = {}
 
-    def route(self, message: Message) -> Route:
+    def route(self, message: Message) -> PublishRoute:
         """The way of a message; ValueError says why it can have none."""
         way = (message.kind, message.resource, message.node, message.to)
         route = self._routes.get(way)
@@ -66,7 +66,7 @@ class Encoder:
             route = self._routes[way] = self._make_route(message)
         return route
 
-    def check(self, message: Message) -> Route:
+    def check(self, message: Message) -> PublishRoute:
         """The way of a message that can be sent; ValueError says why it cannot."""
         if len(message.id) != ID_BYTES:
             raise ValueError(f"its id has {len(message.id)} bytes; ids have {ID_BYTES}")
@@ -90,7 +90,7 @@ class Encoder:
         body = _body(route.channel, payload, largest_frame - OVERHEAD)
         return b"".join((route.method, head, route.fields, _MILLISECONDS.pack(int(time * 1000)), more, tail, body))
 
-    def _make_route(self, message: Message) -> Route:
+    def _make_route(self, message: Message) -> PublishRoute:
         channel = channel_of(message.kind, message.resource, self._channels)
         key = message.to or self._routing_key(message)
         try:
@@ -99,7 +99,7 @@ class Encoder:
             raise ValueError(f"routing key {error}") from None
         names: Mapping[str, str] = {KIND: message.kind, RESOURCE: message.resource, NODE: message.node}
         fields = b"".join(field(name, value) for name, value in names.items())
-        return Route(channel, method, fields + _TIME_FIELD)
+        return PublishRoute(channel, method, fields + _TIME_FIELD)
 
 
 def channel_of(kind: str, resource: str, channels: int) -> int:
@@ -123,7 +123,7 @@ def _body(channel: int, payload: bytes, most: int) -> bytes:
 
 def returned_id(header: bytes) -> bytes:
     """The id of a message that came back, from its header frame; empty if it has none of ours."""
-    reader = Reader(header)
+    reader = FieldReader(header)
     reader.number(12)
     flags = reader.number(2)
     if flags != _FLAGS:

@@ -13,15 +13,15 @@ from itertools import cycle
 
 from rota.model.errors import RotaError, Unavailable
 from rota.sinks.amqp import settings as read_settings
-from rota.sinks.amqp.connection import Connection, connect
+from rota.sinks.amqp.connection import AmqpConnection, connect
 from rota.sinks.amqp.errors import NOT_FOUND, translate
 from rota.sinks.amqp.publishing import Encoder
 from rota.sinks.amqp.settings import AmqpSettings
 from rota.sinks.intake import Intake
-from rota.sinks.patience import Patience
+from rota.sinks.patience import RetryBackoff
 from rota.sinks.port import Message, Outcomes
 from rota.sinks.url import SinkUrl
-from rota.sinks.window import Window
+from rota.sinks.window import ShardWindow
 
 WRITE = 256 * 1024
 """About how many bytes of payload are encoded in one go."""
@@ -45,8 +45,8 @@ class Shard:
 
     def __init__(self, number: int, sink: "AmqpSink") -> None:
         self.number = number
-        self.window = Window()
-        self.patience = Patience()
+        self.window = ShardWindow()
+        self.patience = RetryBackoff()
         self.is_open = False
         """Does the channel take messages?"""
         self.is_ours_to_close = False
@@ -128,12 +128,12 @@ class AmqpSink:
         )
         self._shards = [Shard(number, self) for number in range(1, settings.channels + 1)]
         self._addresses = cycle(settings.addresses)
-        self._patience = Patience()
+        self._patience = RetryBackoff()
         self._troubles: dict[int, RotaError] = {}
         self._confirmed: list[Message] = []
         """Confirmations that have not been told yet."""
         self._will_send = False
-        self._connection: Connection | None = None
+        self._connection: AmqpConnection | None = None
         self._keeper: asyncio.Task[None] | None = None
 
     @property
@@ -274,7 +274,7 @@ class AmqpSink:
             shard.restart()
         self._recount()
 
-    async def _keep_channel(self, connection: Connection, shard: Shard) -> None:
+    async def _keep_channel(self, connection: AmqpConnection, shard: Shard) -> None:
         """Whenever the channel breaks, wait, open it again, and send what was not confirmed."""
         while True:
             await shard.broken.wait()
@@ -283,7 +283,7 @@ class AmqpSink:
             except RotaError as error:
                 self.note(shard.number, error)
 
-    async def _reopen(self, connection: Connection, shard: Shard) -> None:
+    async def _reopen(self, connection: AmqpConnection, shard: Shard) -> None:
         if shard.is_ours_to_close:
             await self._close_channel(connection, shard)
         shard.restart()
@@ -293,7 +293,7 @@ class AmqpSink:
         shard.opened()
         self._send_soon()
 
-    async def _close_channel(self, connection: Connection, shard: Shard) -> None:
+    async def _close_channel(self, connection: AmqpConnection, shard: Shard) -> None:
         """End a channel on which something was not taken.
 
         First the server says what it took of the rest: if the channel ended before, all of it would go again, and be

@@ -1,8 +1,8 @@
 """Batches: what one append leaves in a segment. Pure.
 
 A batch is one checksummed record (`kit.records`) whose number is the offset of its first record, so that it is there as
-a whole or not at all, and one checksum and one decoding serve thousands of records. `layout.Partition.seed` says what
-the checksums of a segment begin with.
+a whole or not at all, and one checksum and one decoding serve thousands of records. `layout.PartitionFolder.seed` says
+what the checksums of a segment begin with.
 """
 
 from collections.abc import Iterator, Sequence
@@ -93,7 +93,7 @@ def after(data: bytes, start: int, last: int, seed: int) -> Sound | None:
     return _sound(records.after(data, start, last, seed))
 
 
-def _sound(found: records.Record | None) -> Sound | None:
+def _sound(found: records.FramedRecord | None) -> Sound | None:
     if found is None:
         return None
     try:

@@ -59,15 +59,15 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.keep_s is None else timedelta(seconds=self.keep_s)
 
 
-class Place(msgspec.Struct, frozen=True):
+class LogFolder(msgspec.Struct, frozen=True):
     """A log's folder, and the URL by which errors name it."""
 
     folder: Path
     shown: str
 
-    def partition(self, number: int, meta: Meta) -> "Partition":
+    def partition(self, number: int, meta: Meta) -> "PartitionFolder":
         """One of its partitions."""
-        return Partition(self.folder / str(number), number, meta.id)
+        return PartitionFolder(self.folder / str(number), number, meta.id)
 
     def load(self) -> Meta:
         """What is settled; NotFound if there is no log here."""
@@ -131,7 +131,7 @@ class Place(msgspec.Struct, frozen=True):
         replace(self.folder / META, msgspec.json.format(msgspec.json.encode(meta), indent=2) + b"\n")
 
 
-class Partition(msgspec.Struct, frozen=True):
+class PartitionFolder(msgspec.Struct, frozen=True):
     """A partition's folder, and what its files are called."""
 
     folder: Path

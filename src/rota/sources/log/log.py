@@ -17,8 +17,8 @@ from zlib import crc32
 from rota.kit.clock import SYSTEM, Clock
 from rota.model.errors import NotFound, Unknown
 from rota.sources.log import partition as reading
-from rota.sources.log.layout import Partition, Place
-from rota.sources.log.settings import Settings
+from rota.sources.log.layout import LogFolder, PartitionFolder
+from rota.sources.log.settings import LogSettings
 from rota.sources.log.writer import PartitionWriter
 from rota.sources.port import Bounds, NewRecord
 
@@ -46,8 +46,8 @@ class Described(NamedTuple):
 class Log:
     """A log that is appended to; a context manager. Several threads may use it."""
 
-    def __init__(self, settings: Settings, clock: Clock = SYSTEM) -> None:
-        self.place = Place(Path(settings.folder), settings.shown)
+    def __init__(self, settings: LogSettings, clock: Clock = SYSTEM) -> None:
+        self.place = LogFolder(Path(settings.folder), settings.shown)
         self.meta = self.place.load()
         self._fsync, self._clock = settings.fsync, clock
         self._writers: dict[int, PartitionWriter] = {}
@@ -109,7 +109,7 @@ class Log:
                 writer.close()
             self._writers.clear()
 
-    def _partitions(self) -> list[Partition]:
+    def _partitions(self) -> list[PartitionFolder]:
         return [self.place.partition(number, self.meta) for number in range(self.meta.partitions)]
 
     def _shared_out(self, records: Sequence[NewRecord], partition: int | None) -> Mapping[int, Sequence[NewRecord]]:

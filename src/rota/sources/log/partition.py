@@ -1,8 +1,8 @@
 """Reading one partition of a log, from files that another process may be appending to, cutting or deleting.
 
 `take` gives records in order and never a wrong one: a batch counts when its checksum is right and it begins with the
-offset that comes next. Where that is not so and a sound batch follows, records are lost, and it is `Lost` with their
-offsets. Where none follows, a writer is busy, or was cut off: there is nothing yet.
+offset that comes next. Where that is not so and a sound batch follows, records are lost, and it is `RecordsLost` with
+their offsets. Where none follows, a writer is busy, or was cut off: there is nothing yet.
 """
 
 from collections.abc import Iterator
@@ -10,14 +10,14 @@ from contextlib import closing
 
 from rota.sources.gaps import Missing, outside
 from rota.sources.log import batches, index
-from rota.sources.log.layout import Partition
-from rota.sources.log.segment import CHUNK, Segment
+from rota.sources.log.layout import PartitionFolder
+from rota.sources.log.segment import CHUNK, LogSegment
 from rota.sources.port import Bounds, Gap, Record
 
 DAMAGED = "they are damaged on disk"
 
 
-class Lost(Exception):
+class RecordsLost(Exception):
     """Records that come next cannot be read; the adapter knows how to say so."""
 
     def __init__(self, missing: Missing) -> None:
@@ -25,7 +25,7 @@ class Lost(Exception):
         self.missing = missing
 
 
-def bounds(partition: Partition) -> Bounds:
+def bounds(partition: PartitionFolder) -> Bounds:
     """What a partition has."""
     while True:
         firsts = partition.segments()
@@ -38,15 +38,15 @@ def bounds(partition: Partition) -> Bounds:
         return Bounds(min(end, max(firsts[0], partition.load_start())), end)
 
 
-def _end(partition: Partition, first: int) -> int:
-    with closing(Segment(partition, first)) as segment:
+def _end(partition: PartitionFolder, first: int) -> int:
+    with closing(LogSegment(partition, first)) as segment:
         end = first
         for _, found in segment.scan(segment.anchor(segment.hints()[::-1])):
             end = found.next
         return end
 
 
-def offset_at(partition: Partition, time_ms: int) -> int:
+def offset_at(partition: PartitionFolder, time_ms: int) -> int:
     """Where records that are as late begin; the end if there are none."""
     whole = bounds(partition)
     found = (
@@ -57,11 +57,11 @@ def offset_at(partition: Partition, time_ms: int) -> int:
     return next(found, whole.end)
 
 
-def _as_late(partition: Partition, time_ms: int) -> Iterator[Record]:
+def _as_late(partition: PartitionFolder, time_ms: int) -> Iterator[Record]:
     """Records among which the first that is as late is."""
     for first in partition.segments():
         try:
-            segment = Segment(partition, first)
+            segment = LogSegment(partition, first)
         except FileNotFoundError:
             continue
         with closing(segment):
@@ -72,11 +72,11 @@ def _as_late(partition: Partition, time_ms: int) -> Iterator[Record]:
 class PartitionReader:
     """A place in a partition."""
 
-    def __init__(self, partition: Partition, offset: int) -> None:
+    def __init__(self, partition: PartitionFolder, offset: int) -> None:
         self.offset = offset
         """What comes next."""
         self._partition = partition
-        self._segment: Segment | None = None
+        self._segment: LogSegment | None = None
         self._position = 0
         """Where in the segment the next batch begins."""
         self._passed = 0
@@ -113,7 +113,7 @@ class PartitionReader:
             self.close()  # deleted while we looked; the next look sees that
         return False
 
-    def _is_finished(self, segment: Segment) -> bool:
+    def _is_finished(self, segment: LogSegment) -> bool:
         """Has a segment given all it has? Lost if that is less than it had."""
         later = [first for first in self._partition.segments() if first > segment.first]
         if not later:
@@ -122,15 +122,15 @@ class PartitionReader:
         if self._decode(segment):  # appended between our look at it and the writer's step to the next one
             return False
         if later[0] > self.offset:
-            raise Lost(Missing(Gap(self.offset, later[0] - 1), DAMAGED))
+            raise RecordsLost(Missing(Gap(self.offset, later[0] - 1), DAMAGED))
         return True
 
-    def _check_cut(self, segment: Segment) -> None:
+    def _check_cut(self, segment: LogSegment) -> None:
         if segment.size >= self._position:
             return
         self.close()  # it was cut, and may have been written again since
         if missing := outside(self.offset, bounds(self._partition)):
-            raise Lost(missing)
+            raise RecordsLost(missing)
 
     def _open(self) -> bool:
         """Open the segment that has the next offset; False if there is none yet."""
@@ -139,15 +139,15 @@ class PartitionReader:
         before = [first for first in firsts if first <= self.offset]
         is_at_edge = self.offset < start or not before or before[-1] == firsts[-1]
         if is_at_edge and (missing := outside(self.offset, bounds(self._partition))):
-            raise Lost(missing)
+            raise RecordsLost(missing)
         if not before:
             return False
-        segment = self._segment = Segment(self._partition, before[-1])
+        segment = self._segment = LogSegment(self._partition, before[-1])
         anchor = segment.anchor(index.for_offset(segment.hints(), self.offset))
         self._position, self._passed = anchor.position, anchor.offset
         return True
 
-    def _decode(self, segment: Segment) -> bool:
+    def _decode(self, segment: LogSegment) -> bool:
         """Decode some of a segment; False if it has nothing more."""
         while not self._ready:
             before = self._position
@@ -158,7 +158,7 @@ class PartitionReader:
                 return False
         return True
 
-    def _decode_chunk(self, segment: Segment) -> None:
+    def _decode_chunk(self, segment: LogSegment) -> None:
         """Decode the batches that follow without a break, as far as they were read in one go."""
         data, place = segment.read(self._position, CHUNK), 0
         while (sound := batches.at(data, place, segment.seed)) and sound.first == self._passed:
@@ -166,7 +166,7 @@ class PartitionReader:
             self._keep(sound)
         self._position += place
 
-    def _decode_one(self, segment: Segment) -> None:
+    def _decode_one(self, segment: LogSegment) -> None:
         """Decode a batch that is larger than that, or one behind damage; Lost if the damage had what comes next."""
         if self._position >= segment.size:
             return
@@ -177,7 +177,7 @@ class PartitionReader:
             # It was written after what lies before it, so that is not half written: it is damaged.
             end, sound = further
             if sound.first > self.offset:
-                raise Lost(Missing(Gap(self.offset, sound.first - 1), DAMAGED))
+                raise RecordsLost(Missing(Gap(self.offset, sound.first - 1), DAMAGED))
             self._position = end
         else:
             return

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 
-class Kept(NamedTuple):
+class KeptSegment(NamedTuple):
     """A segment that is there."""
 
     first: int
@@ -18,8 +18,8 @@ class Kept(NamedTuple):
 
 
 def surplus(
-    segments: Sequence[Kept], now: datetime, keep_bytes: int | None, keep_age: timedelta | None
-) -> Sequence[Kept]:
+    segments: Sequence[KeptSegment], now: datetime, keep_bytes: int | None, keep_age: timedelta | None
+) -> Sequence[KeptSegment]:
     """The oldest segments, as far as `keep_bytes` are left without them, or they are older than `keep_age`."""
     size = sum(segment.size for segment in segments)
     for place, segment in enumerate(segments[:-1]):

@@ -7,16 +7,16 @@ from rota.kit import records
 from rota.sources.log import batches, index
 from rota.sources.log.batches import Sound
 from rota.sources.log.index import Hint
-from rota.sources.log.layout import Partition
+from rota.sources.log.layout import PartitionFolder
 
 CHUNK = 2**20
 """Bytes read at a time."""
 
 
-class Segment:
+class LogSegment:
     """An open segment; it can be read even when it was deleted meanwhile."""
 
-    def __init__(self, partition: Partition, first: int) -> None:
+    def __init__(self, partition: PartitionFolder, first: int) -> None:
         self.first = first
         self.path = partition.segment(first)
         self.seed = partition.seed(first)

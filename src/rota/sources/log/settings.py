@@ -17,7 +17,7 @@ from rota.sources.url import Options, SourceUrl
 POLL = timedelta(milliseconds=250)
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where a log is, and how it is used."""
 
     folder: Path
@@ -26,12 +26,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     poll: timedelta = POLL
 
 
-def read(url: SourceUrl) -> Settings:
+def read(url: SourceUrl) -> LogSettings:
     """What the URL says; Invalid names what is wrong with it."""
     options = Options(url)
     if url.hosts or not url.path.strip("/"):
         raise options.wrong("it names no folder; write log:///path/to/log")
-    settings = Settings(
+    settings = LogSettings(
         folder=Path(url.path), shown=str(url), fsync=_fsync(options), poll=options.duration("poll", POLL)
     )
     options.done()

@@ -13,9 +13,9 @@ from rota.kit.epoch import milliseconds
 from rota.model.errors import NotFound, Unavailable
 from rota.sources.log import layout, settings
 from rota.sources.log import partition as reading
-from rota.sources.log.layout import Place
-from rota.sources.log.partition import Lost, PartitionReader
-from rota.sources.log.settings import Settings
+from rota.sources.log.layout import LogFolder
+from rota.sources.log.partition import PartitionReader, RecordsLost
+from rota.sources.log.settings import LogSettings
 from rota.sources.port import Batch, Bounds, Vanished
 from rota.sources.threaded import ThreadedReader
 from rota.sources.url import SourceUrl
@@ -31,8 +31,8 @@ async def open(url: SourceUrl) -> "LogSource":
 class LogSource:
     """A log that is read."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._place, self._poll = Place(settings.folder, settings.shown), settings.poll
+    def __init__(self, settings: LogSettings) -> None:
+        self._place, self._poll = LogFolder(settings.folder, settings.shown), settings.poll
 
     async def partitions(self) -> tuple[int, ...]:
         return tuple(range((await self._meta()).partitions))
@@ -84,7 +84,7 @@ class LogSource:
 class LogCursor:
     """Some partitions of a log, looked at in turn."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: LogFolder) -> None:
         self._place = place
         self._readers: dict[int, PartitionReader] = {}
 
@@ -104,7 +104,7 @@ class LogCursor:
                     most -= len(records)
                     found.append(Batch(number, records, records[-1].offset + 1))
                     self._readers[number] = self._readers.pop(number)  # who had something comes last the next time
-        except Lost as lost:
+        except RecordsLost as lost:
             if not found:
                 self._tell(number, lost)
         except OSError as error:
@@ -117,11 +117,11 @@ class LogCursor:
             reader.close()
         self._readers.clear()
 
-    def _tell(self, number: int, lost: Lost) -> NoReturn:
+    def _tell(self, number: int, lost: RecordsLost) -> NoReturn:
         whole = reading.bounds(self._place.partition(number, self._place.load()))
         raise Vanished(self._place.shown, number, lost.missing.gap, whole, lost.missing.why) from None
 
 
-def unusable(place: Place, error: OSError) -> Unavailable:
+def unusable(place: LogFolder, error: OSError) -> Unavailable:
     """What to say when files cannot be read."""
     return Unavailable(f"source {place.shown}: {error.strerror}; make the folder readable")

@@ -23,8 +23,8 @@ from rota.kit.files import fsync_folder
 from rota.model.errors import Conflict, Invalid, Unavailable, Unknown
 from rota.sources.log import batches, index, layout, retention
 from rota.sources.log.index import Hint
-from rota.sources.log.layout import Meta, Partition
-from rota.sources.log.segment import Segment
+from rota.sources.log.layout import Meta, PartitionFolder
+from rota.sources.log.segment import LogSegment
 from rota.sources.port import NewRecord
 
 ALWAYS: Final = "always"
@@ -38,7 +38,7 @@ PARTS_OF_AGE = 10
 class PartitionWriter:
     """The one who appends to a partition."""
 
-    def __init__(self, partition: Partition, meta: Meta, fsync: Fsync, clock: Clock, shown: str) -> None:
+    def __init__(self, partition: PartitionFolder, meta: Meta, fsync: Fsync, clock: Clock, shown: str) -> None:
         self.torn = 0
         """Bytes that were cut off the end when it began."""
         self.end = 0
@@ -227,7 +227,7 @@ class PartitionWriter:
 
     def _look(self) -> tuple[int, int, int, int]:
         """The end of the last segment: in offsets, in bytes; its latest time; and where its last hint is."""
-        segment = Segment(self._partition, self._first)
+        segment = LogSegment(self._partition, self._first)
         try:
             anchor = segment.anchor(segment.hints()[::-1])
             end, size, latest_ms = anchor.offset, anchor.position, anchor.latest_ms
@@ -239,11 +239,11 @@ class PartitionWriter:
 
     # Letting go
 
-    def _kept(self) -> list[retention.Kept]:
+    def _kept(self) -> list[retention.KeptSegment]:
         firsts = self._partition.segments()
         stats = [os.stat(self._partition.segment(first)) for first in firsts]
         return [
-            retention.Kept(first, stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC))
+            retention.KeptSegment(first, stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC))
             for first, stat in zip(firsts, stats, strict=True)
         ]
 

@@ -28,7 +28,7 @@ from rota.model.errors import Denied, RotaError, Unavailable
 from rota.store.etcd import endpoints, errors
 from rota.store.etcd.errors import StaleToken
 from rota.store.etcd.pb import etcd_pb2 as pb
-from rota.store.etcd.settings import Settings
+from rota.store.etcd.settings import EtcdSettings
 
 OPTIONS: tuple[tuple[str, int | str], ...] = (
     ("grpc.lb_policy_name", "round_robin"),
@@ -55,16 +55,16 @@ LEADER_ONLY: Metadata = (("hasleader", "true"),)
 Response = TypeVar("Response")
 
 
-async def connect(settings: Settings) -> "Client":
+async def connect(settings: EtcdSettings) -> "EtcdClient":
     """A client for these settings; etcd itself is reached by the first call."""
     target = await endpoints.target(settings.endpoints, settings.store)
-    return Client(settings, _channel(settings, target))
+    return EtcdClient(settings, _channel(settings, target))
 
 
-class Client:
+class EtcdClient:
     """A channel to etcd, and the token it is used with."""
 
-    def __init__(self, settings: Settings, channel: grpc.aio.Channel) -> None:
+    def __init__(self, settings: EtcdSettings, channel: grpc.aio.Channel) -> None:
         self._store, self._timeout = settings.store, settings.timeout
         self._user, self._password = settings.user, settings.password
         self._metadata = LEADER_ONLY
@@ -245,7 +245,7 @@ class Client:
             raise errors.cut_short(self._store, is_write=is_write) from error
 
 
-def _channel(settings: Settings, target: str) -> grpc.aio.Channel:
+def _channel(settings: EtcdSettings, target: str) -> grpc.aio.Channel:
     tls = settings.tls
     if tls is None:
         return grpc.aio.insecure_channel(target, OPTIONS)

@@ -29,8 +29,8 @@ import msgspec
 from rota.kit.clock import Clock
 from rota.kit.instant import Instant
 from rota.model.errors import Unavailable
-from rota.store.etcd.endpoints import Endpoint
-from rota.store.etcd.settings import Settings, Tls
+from rota.store.etcd.endpoints import EtcdEndpoint
+from rota.store.etcd.settings import EtcdSettings, EtcdTls
 
 PERIOD = 30.0
 """Seconds between two rounds of asking."""
@@ -54,7 +54,7 @@ DRIFT = 0.0005
 """How many seconds per second two clocks may drift apart: as fast as NTP turns one."""
 
 
-class Reading(msgspec.Struct, frozen=True):
+class ClockReading(msgspec.Struct, frozen=True):
     """What a member's clock showed at some instant between `sent` and `received`."""
 
     shown: float
@@ -80,7 +80,7 @@ class Estimate(msgspec.Struct, frozen=True):
         return until_tick if self.width <= 2 * STEP else min(until_tick, STEP)
 
 
-def refine(estimate: Estimate | None, reading: Reading) -> Estimate:
+def refine(estimate: Estimate | None, reading: ClockReading) -> Estimate:
     """The estimate with one more reading; a reading that contradicts it means a stepped clock, and starts it anew."""
     low, high = reading.shown - reading.received, reading.shown + RESOLUTION - reading.sent
     if estimate is not None:
@@ -91,7 +91,7 @@ def refine(estimate: Estimate | None, reading: Reading) -> Estimate:
     return Estimate(low, high, reading.received)
 
 
-Ask = Callable[[Endpoint], Awaitable[Reading]]
+Ask = Callable[[EtcdEndpoint], Awaitable[ClockReading]]
 """Asks one member; OSError if it does not answer."""
 
 Sleep = Callable[[float], Awaitable[None]]
@@ -101,11 +101,11 @@ class AgreedClock:
     """The median of the members' clocks."""
 
     def __init__(
-        self, store: str, members: Sequence[Endpoint], clock: Clock, ask: Ask, sleep: Sleep = asyncio.sleep
+        self, store: str, members: Sequence[EtcdEndpoint], clock: Clock, ask: Ask, sleep: Sleep = asyncio.sleep
     ) -> None:
         self._store, self._members, self._clock, self._ask, self._sleep = store, members, clock, ask, sleep
         self._asking = asyncio.Lock()
-        self._estimates: dict[Endpoint, Estimate] = {}
+        self._estimates: dict[EtcdEndpoint, Estimate] = {}
         self._answered: list[Estimate] = []
         self._offset = 0.0
         self._good_until: Instant | None = None
@@ -135,7 +135,7 @@ class AgreedClock:
         readings = await asyncio.gather(*map(self._ask, self._members), return_exceptions=True)
         answered = {}
         for member, reading in zip(self._members, readings, strict=True):
-            if isinstance(reading, Reading):
+            if isinstance(reading, ClockReading):
                 answered[member] = refine(self._estimates.get(member), reading)
             elif not isinstance(reading, OSError):
                 raise reading
@@ -167,10 +167,10 @@ class AgreedClock:
         return max(self._answered, key=lambda estimate: estimate.width)
 
 
-def members_clock(settings: Settings, clock: Clock) -> AgreedClock:
+def members_clock(settings: EtcdSettings, clock: Clock) -> AgreedClock:
     """The agreed clock of the members a URL names."""
 
-    async def ask(member: Endpoint) -> Reading:
+    async def ask(member: EtcdEndpoint) -> ClockReading:
         try:
             async with asyncio.timeout(settings.timeout):
                 return await asyncio.to_thread(_read, member, settings.tls, settings.timeout, clock)
@@ -180,7 +180,7 @@ def members_clock(settings: Settings, clock: Clock) -> AgreedClock:
     return AgreedClock(settings.store, settings.endpoints, clock, ask)
 
 
-def _read(member: Endpoint, tls: Tls | None, timeout: float, clock: Clock) -> Reading:
+def _read(member: EtcdEndpoint, tls: EtcdTls | None, timeout: float, clock: Clock) -> ClockReading:
     """One member's clock, by HTTP; OSError if there is none to be had. Blocks."""
     with closing(http.client.HTTPConnection(member.host, member.port)) as connection:
         connection.sock = _connected(member, tls, timeout)
@@ -192,10 +192,10 @@ def _read(member: Endpoint, tls: Tls | None, timeout: float, clock: Clock) -> Re
             shown = parsedate_to_datetime(answer.getheader("Date", ""))
         except (http.client.HTTPException, ValueError) as error:
             raise OSError(f"{member} does not speak HTTP as etcd does: {error}") from error
-        return Reading(shown.timestamp(), sent, received)
+        return ClockReading(shown.timestamp(), sent, received)
 
 
-def _connected(member: Endpoint, tls: Tls | None, timeout: float) -> socket.socket:
+def _connected(member: EtcdEndpoint, tls: EtcdTls | None, timeout: float) -> socket.socket:
     plain = socket.create_connection((member.host, member.port), timeout)
     if tls is None:
         return plain

@@ -19,7 +19,7 @@ DEFAULT_PORT = 2379
 log = logging.getLogger(__name__)
 
 
-class Endpoint(msgspec.Struct, frozen=True):
+class EtcdEndpoint(msgspec.Struct, frozen=True):
     """One member's client address."""
 
     host: str
@@ -29,7 +29,7 @@ class Endpoint(msgspec.Struct, frozen=True):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def parse(text: str) -> Endpoint:
+def parse(text: str) -> EtcdEndpoint:
     """The endpoint `text` means: `host`, `host:port` or `[address]:port`."""
     host, colon, port = text.rpartition(":")
     if not colon or text.endswith("]"):
@@ -37,10 +37,10 @@ def parse(text: str) -> Endpoint:
     host = host.removeprefix("[").removesuffix("]")
     if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
         raise Invalid(f'etcd host "{text}": write host, host:port or [address]:port')
-    return Endpoint(host, int(port))
+    return EtcdEndpoint(host, int(port))
 
 
-async def target(endpoints: Sequence[Endpoint], store: str) -> str:
+async def target(endpoints: Sequence[EtcdEndpoint], store: str) -> str:
     """What gRPC calls these endpoints."""
     if len(endpoints) == 1:
         return f"dns:///{endpoints[0]}"
@@ -53,10 +53,10 @@ async def target(endpoints: Sequence[Endpoint], store: str) -> str:
     for endpoint in found.keys() - usable.keys():
         log.warning("etcd member left out", extra={"store": store, "member": str(endpoint), "why": "no address"})
     scheme = "ipv4" if family == socket.AF_INET else "ipv6"
-    return f"{scheme}:{','.join(str(Endpoint(host, endpoint.port)) for endpoint, host in usable.items())}"
+    return f"{scheme}:{','.join(str(EtcdEndpoint(host, endpoint.port)) for endpoint, host in usable.items())}"
 
 
-async def _addresses(endpoint: Endpoint) -> dict[int, str]:
+async def _addresses(endpoint: EtcdEndpoint) -> dict[int, str]:
     """An endpoint's first address of each family."""
     loop = asyncio.get_running_loop()
     try:

@@ -40,7 +40,7 @@ _REFUSALS = (
 )
 
 
-class Refused(Invalid):
+class EtcdRefused(Invalid):
     """etcd understood the request and said no; `text` is what it said."""
 
     def __init__(self, store: str, text: str) -> None:
@@ -68,7 +68,7 @@ def translate(error: grpc.aio.AioRpcError, store: str, *, is_write: bool) -> Rot
     if text in NOT_DONE:
         return Unavailable(f"store {store}: {text}; {NOT_DONE[text]}")
     if code in _REFUSALS:
-        return Refused(store, text)
+        return EtcdRefused(store, text)
     if is_write:
         return Unknown(f"store {store}: the write's outcome is not known ({text}); read before you repeat it")
     return Unavailable(f"store {store}: no answer ({text}); is etcd well?")

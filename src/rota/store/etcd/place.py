@@ -17,14 +17,14 @@ from itertools import groupby
 from rota.model.errors import Compacted
 from rota.model.ids import Key, Revision
 from rota.store.etcd.pb import etcd_pb2 as pb
-from rota.store.etcd.wire import Wire
+from rota.store.etcd.wire import NamespaceCodec
 from rota.store.port import Change, Commit
 
 
-class Place:
+class WatchPosition:
     """The revision up to which a watch of one prefix has seen everything."""
 
-    def __init__(self, wire: Wire, prefix: Key, after: Revision) -> None:
+    def __init__(self, wire: NamespaceCodec, prefix: Key, after: Revision) -> None:
         self.after = after
         self._wire = wire
         self._span = wire.span(prefix)

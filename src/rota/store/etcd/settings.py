@@ -19,14 +19,14 @@ from dataclasses import dataclass, field
 from rota.model.errors import Invalid
 from rota.store import rules
 from rota.store.etcd import endpoints
-from rota.store.etcd.endpoints import Endpoint
+from rota.store.etcd.endpoints import EtcdEndpoint
 from rota.store.url import Options, StoreUrl
 
 DEFAULT_NAMESPACE = "/rota"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tls:
+class EtcdTls:
     """What we show to etcd, and what we ask of it."""
 
     authority: bytes | None
@@ -38,24 +38,24 @@ class Tls:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class EtcdSettings:
     """A URL, understood."""
 
     store: str
     """The URL as errors and logs show it."""
 
-    endpoints: tuple[Endpoint, ...]
+    endpoints: tuple[EtcdEndpoint, ...]
     namespace: str
     timeout: float
-    tls: Tls | None
+    tls: EtcdTls | None
     user: str | None
     password: str = field(repr=False)
 
 
-def read(url: StoreUrl) -> Settings:
+def read(url: StoreUrl) -> EtcdSettings:
     """The settings `url` means; Invalid names what is wrong with it."""
     options = Options(url)
-    settings = Settings(
+    settings = EtcdSettings(
         store=str(url),
         endpoints=_endpoints(url),
         namespace=_namespace(url),
@@ -70,7 +70,7 @@ def read(url: StoreUrl) -> Settings:
     return settings
 
 
-def _endpoints(url: StoreUrl) -> tuple[Endpoint, ...]:
+def _endpoints(url: StoreUrl) -> tuple[EtcdEndpoint, ...]:
     if not url.hosts:
         raise Invalid(f"store {url} names no host; write etcd://127.0.0.1:2379")
     return tuple(endpoints.parse(host) for host in url.hosts)
@@ -85,7 +85,7 @@ def _namespace(url: StoreUrl) -> str:
     return namespace
 
 
-def _tls(url: StoreUrl, options: Options) -> Tls | None:
+def _tls(url: StoreUrl, options: Options) -> EtcdTls | None:
     authority, certificate, key = options.file("ca"), options.file("cert"), options.file("key")
     server_name = options.text("server_name")
     is_likely = (authority, certificate, key, server_name) != (None, None, None, None)
@@ -93,7 +93,7 @@ def _tls(url: StoreUrl, options: Options) -> Tls | None:
         return None
     if (certificate is None) != (key is None):
         raise Invalid(f"store {url}: cert and key go together; give both files or none")
-    return Tls(
+    return EtcdTls(
         authority=authority,
         certificate=certificate,
         key=key,

@@ -25,13 +25,13 @@ from rota.model.ids import Instant, Key, LeaseId, Revision
 from rota.store import rules
 from rota.store.etcd import client as clients
 from rota.store.etcd import errors, settings, wire
-from rota.store.etcd.client import Client
+from rota.store.etcd.client import EtcdClient
 from rota.store.etcd.clock import AgreedClock, members_clock
-from rota.store.etcd.errors import Refused
+from rota.store.etcd.errors import EtcdRefused
 from rota.store.etcd.pb import etcd_pb2 as pb
-from rota.store.etcd.place import Place
-from rota.store.etcd.wire import Wire
-from rota.store.port import Commit, Entry, Expect, Lease, Listing, Put, Store, Write
+from rota.store.etcd.place import WatchPosition
+from rota.store.etcd.wire import NamespaceCodec
+from rota.store.port import Commit, Entry, Expect, Lease, Put, ScanResult, Store, Write
 from rota.store.url import StoreUrl
 
 SCHEMA = 1
@@ -45,7 +45,7 @@ async def open(url: StoreUrl, clock: Clock, *, create: bool) -> Store:
     """The store at `url`; Unavailable, BrokenOff, Denied or Invalid if it cannot be used."""
     wanted = settings.read(url)
     client = await clients.connect(wanted)
-    names = Wire(wanted.namespace)
+    names = NamespaceCodec(wanted.namespace)
     try:
         await _check_schema(client, names, wanted.store, create=create)
     except BaseException as error:
@@ -60,7 +60,7 @@ class _Schema(msgspec.Struct):
     v: int
 
 
-async def _check_schema(client: Client, names: Wire, store: str, *, create: bool) -> None:
+async def _check_schema(client: EtcdClient, names: NamespaceCodec, store: str, *, create: bool) -> None:
     """Invalid unless the schema is ours; written, if that is wanted, where there is none."""
     key = names.schema_key
     found = await client.range(pb.RangeRequest(key=key))
@@ -80,7 +80,7 @@ async def _check_schema(client: Client, names: Wire, store: str, *, create: bool
         )
 
 
-async def _check_apart(client: Client, names: Wire, store: str) -> None:
+async def _check_apart(client: EtcdClient, names: NamespaceCodec, store: str) -> None:
     """Invalid if a namespace that is about to be used lies inside another one, or has another inside it."""
     for outer in names.around():
         with suppress(Denied):  # what this user may not read, it cannot disturb
@@ -94,7 +94,7 @@ async def _check_apart(client: Client, names: Wire, store: str) -> None:
         )
 
 
-async def _write_schema(client: Client, key: bytes, store: str) -> None:
+async def _write_schema(client: EtcdClient, key: bytes, store: str) -> None:
     """Write our version unless somebody was faster."""
     request = pb.TxnRequest(
         compare=[pb.Compare(target=pb.Compare.CREATE, key=key, create_revision=0)],
@@ -111,7 +111,12 @@ class EtcdStore:
     """The port on etcd."""
 
     def __init__(
-        self, client: Client, names: Wire, clock: Clock, agreed: AgreedClock, wanted: settings.Settings
+        self,
+        client: EtcdClient,
+        names: NamespaceCodec,
+        clock: Clock,
+        agreed: AgreedClock,
+        wanted: settings.EtcdSettings,
     ) -> None:
         self._client, self._wire, self._clock, self._agreed = client, names, clock, agreed
         self._store, self._timeout = wanted.store, wanted.timeout
@@ -123,7 +128,7 @@ class EtcdStore:
 
     async def scan(
         self, prefix: Key, *, after: Key | None = None, limit: int | None = None, at: Revision | None = None
-    ) -> Listing:
+    ) -> ScanResult:
         rules.check_scan(prefix, after, limit)
         while True:
             try:
@@ -137,7 +142,7 @@ class EtcdStore:
         expectations = rules.check_commit(writes, expect)
         try:
             response = await self._client.txn(self._wire.txn(writes, expectations))
-        except Refused as refused:
+        except EtcdRefused as refused:
             if refused.text != errors.LEASE_GONE:
                 raise
             raise LeaseLost(await self._ended(writes)) from refused
@@ -148,7 +153,7 @@ class EtcdStore:
 
     async def watch(self, prefix: Key, after: Revision) -> AsyncGenerator[Commit, None]:
         rules.check_prefix(prefix)
-        place = Place(self._wire, prefix, after)
+        place = WatchPosition(self._wire, prefix, after)
         async with aclosing(self._client.watch(place.request)) as responses:
             async for response in responses:
                 for commit in place.take(response):
@@ -172,7 +177,7 @@ class EtcdStore:
             await self._client.revoke(pb.LeaseRevokeRequest(ID=wire.lease_number(lease)))
         except LeaseLost:
             return
-        except Refused as refused:
+        except EtcdRefused as refused:
             if refused.text != errors.LEASE_GONE:
                 raise
 
@@ -189,7 +194,7 @@ class EtcdStore:
             return
         try:
             await self._client.compact(pb.CompactionRequest(revision=before))
-        except Refused as refused:
+        except EtcdRefused as refused:
             if refused.text != errors.COMPACTED:
                 raise
 
@@ -197,7 +202,7 @@ class EtcdStore:
         await self._agreed.close()
         await self._client.close()
 
-    async def _scan(self, prefix: Key, after: Key | None, limit: int | None, at: Revision | None) -> Listing:
+    async def _scan(self, prefix: Key, after: Key | None, limit: int | None, at: Revision | None) -> ScanResult:
         start, end = self._wire.span(prefix)
         if after is not None:
             start = max(start, self._wire.outward(after) + b"\0")
@@ -208,7 +213,7 @@ class EtcdStore:
             entries += map(self._wire.entry, page.kvs)
             at = Revision(page.header.revision) if at is None else at
             if not page.more or len(entries) == limit:
-                return Listing(tuple(entries), at, page.more)
+                return ScanResult(tuple(entries), at, page.more)
             start = page.kvs[-1].key + b"\0"
 
     async def _page(self, start: bytes, end: bytes, limit: int, at: Revision | None) -> pb.RangeResponse:
@@ -216,7 +221,7 @@ class EtcdStore:
         revision = 0 if at is None else max(at, 1)
         try:
             return await self._client.range(pb.RangeRequest(key=start, range_end=end, limit=limit, revision=revision))
-        except Refused as refused:
+        except EtcdRefused as refused:
             if at is not None and refused.text == errors.FUTURE:
                 raise Invalid(f"revision {at} is in the future; the newest is {await self.revision()}") from None
             if at is not None and refused.text == errors.COMPACTED:

@@ -14,7 +14,7 @@ NO_REVISION = -1
 """What no key was ever written at; 0, in etcd, is how an absent key compares."""
 
 
-class Wire:
+class NamespaceCodec:
     """Keys, entries and transactions of one namespace."""
 
     def __init__(self, namespace: str) -> None:
@@ -26,10 +26,10 @@ class Wire:
     def __str__(self) -> str:
         return self._namespace.decode()
 
-    def around(self) -> "list[Wire]":
+    def around(self) -> "list[NamespaceCodec]":
         """The namespaces that this one would be inside of, if they were in use."""
         parts = str(self).split("/")
-        return [Wire("/".join(parts[:count])) for count in range(2, len(parts))]
+        return [NamespaceCodec("/".join(parts[:count])) for count in range(2, len(parts))]
 
     def outward(self, key: Key) -> bytes:
         """A key as etcd has it."""

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from rota.model.errors import RotaError, Unavailable, Unknown
 from rota.model.ids import Revision
-from rota.store.sql.transactions import Outcome, Request
+from rota.store.sql.transactions import CommitRequest, Outcome
 
 MOST = 64
 """Requests in one transaction."""
@@ -21,13 +21,13 @@ MOST = 64
 MOST_BYTES = 2 * 1024 * 1024
 """Roughly how much they may hold together: databases refuse very large statements."""
 
-Write = Callable[[Sequence[Request]], Awaitable[list[Outcome]]]
+Write = Callable[[Sequence[CommitRequest]], Awaitable[list[Outcome]]]
 
 
-class Waiting:
+class QueuedRequest:
     """A request that waits for its turn, and for its outcome."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: CommitRequest) -> None:
         self.request = request
         self.future: asyncio.Future[Revision] = asyncio.get_running_loop().create_future()
 
@@ -41,19 +41,19 @@ class Waiting:
             self.future.set_result(outcome)
 
 
-class Committer:
+class GroupCommitter:
     """Sends requests in groups, one group at a time."""
 
     def __init__(self, write: Write) -> None:
         self._write = write
-        self._waiting: deque[Waiting] = deque()
+        self._waiting: deque[QueuedRequest] = deque()
         self._is_busy = False
         self._sending: asyncio.Task[None] | None = None
 
-    async def commit(self, request: Request) -> Revision:
+    async def commit(self, request: CommitRequest) -> Revision:
         """The revision the request got; its own error if it was refused."""
         if self._is_busy:
-            waiting = Waiting(request)
+            waiting = QueuedRequest(request)
             self._waiting.append(waiting)
             return await waiting.future
         self._is_busy = True
@@ -105,9 +105,9 @@ class Committer:
         for waiting, outcome in zip(group, outcomes, strict=True):
             waiting.settle(outcome)
 
-    def _take(self) -> list[Waiting]:
+    def _take(self) -> list[QueuedRequest]:
         """The next group: requests that are still wanted, in the order they came."""
-        group: list[Waiting] = []
+        group: list[QueuedRequest] = []
         size = 0
         while self._waiting and len(group) < MOST and size < MOST_BYTES:
             waiting = self._waiting.popleft()

@@ -20,12 +20,12 @@ from rota.kit.clock import Clock
 from rota.model.errors import Compacted, LeaseLost, Rewound, Unavailable, Unknown
 from rota.model.ids import Instant, Key, LeaseId, Revision
 from rota.store import rules
-from rota.store.port import Commit, Entry, Expect, Lease, Listing, Store, Write
+from rota.store.port import Commit, Entry, Expect, Lease, ScanResult, Store, Write
 from rota.store.sql import transactions
-from rota.store.sql.group import Committer
+from rota.store.sql.group import GroupCommitter
 from rota.store.sql.pace import until_next_poll
 from rota.store.sql.steps import Driver, Row, Steps
-from rota.store.sql.sweep import Observer
+from rota.store.sql.sweep import LeaseObserver
 from rota.store.sql.tail import Tail
 
 log = logging.getLogger(__name__)
@@ -104,7 +104,7 @@ class LogStore:
         self._seen = Revision(0)
         self._rewound: Rewound | None = None
         self._cleared = Revision(0)  # a process that has just begun looks through the whole log once
-        self._committer = Committer(self._commit)
+        self._committer = GroupCommitter(self._commit)
         self._tail = Tail(partial(self._read_past, "/"), lambda: self._pulse.count)
         self._watching = 0
         self._own: set[LeaseId] = set()
@@ -138,7 +138,7 @@ class LogStore:
 
     async def scan(
         self, prefix: Key, *, after: Key | None = None, limit: int | None = None, at: Revision | None = None
-    ) -> Listing:
+    ) -> ScanResult:
         rules.check_scan(prefix, after, limit)
         if limit is not None:
             return await self._scan(prefix, after, limit, at)
@@ -149,23 +149,23 @@ class LogStore:
                 if at is not None:
                     raise
 
-    async def _scan_all(self, prefix: Key, after: Key | None, at: Revision | None) -> Listing:
+    async def _scan_all(self, prefix: Key, after: Key | None, at: Revision | None) -> ScanResult:
         """All entries, page by page at one revision: one query for all of them may take longer than a query may."""
         entries: list[Entry] = []
         while True:
             page = await self._scan(prefix, after, SCAN, at)
             entries += page.entries
             if not page.more:
-                return Listing(tuple(entries), page.revision, more=False)
+                return ScanResult(tuple(entries), page.revision, more=False)
             after, at = entries[-1].key, page.revision
 
-    async def _scan(self, prefix: Key, after: Key | None, limit: int, at: Revision | None) -> Listing:
+    async def _scan(self, prefix: Key, after: Key | None, limit: int, at: Revision | None) -> ScanResult:
         listing = await self._read(partial(transactions.scan, prefix, after, limit, at))
         self._see(listing.revision)
         return listing
 
     async def commit(self, *writes: Write, expect: Iterable[Expect] = ()) -> Revision:
-        request = transactions.Request(writes, rules.check_commit(writes, expect))
+        request = transactions.CommitRequest(writes, rules.check_commit(writes, expect))
         return await self._committer.commit(request)
 
     async def watch(self, prefix: Key, after: Revision) -> AsyncGenerator[Commit, None]:
@@ -191,7 +191,7 @@ class LogStore:
         await self._pulse.past(beat, after)
         return after
 
-    async def _new_below(self, prefix: Key, after: Revision, beat: int) -> transactions.Page:
+    async def _new_below(self, prefix: Key, after: Revision, beat: int) -> transactions.CommitPage:
         """The next commits of a watch: from what was read for all, or read for this one."""
         if self._watching > FEW and (page := await self._tail.past(after, prefix, beat)) is not None:
             return page
@@ -200,7 +200,7 @@ class LogStore:
             self._tail.begin(page.reached)
         return page
 
-    async def _read_past(self, prefix: Key, after: Revision) -> transactions.Page:
+    async def _read_past(self, prefix: Key, after: Revision) -> transactions.CommitPage:
         return await self._read(partial(transactions.tail, prefix, after), alone=True)
 
     async def grant(self, ttl: timedelta) -> Lease:
@@ -261,7 +261,7 @@ class LogStore:
         await self.stop_chores()
         await self._driver.close()
 
-    async def _commit(self, requests: Sequence[transactions.Request]) -> list[transactions.Outcome]:
+    async def _commit(self, requests: Sequence[transactions.CommitRequest]) -> list[transactions.Outcome]:
         steps = partial(transactions.commit, requests, self._seen, self._driver.keys_parameter)
         try:
             made = await self._write(steps)
@@ -328,7 +328,7 @@ class LogStore:
                 await asyncio.sleep(max(0.0, began + PACE - self._clock.monotonic()))
 
     async def _sweep(self) -> None:
-        observer = Observer()
+        observer = LeaseObserver()
         while True:
             await asyncio.sleep(observer.interval)
             try:

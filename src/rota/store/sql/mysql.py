@@ -23,8 +23,8 @@ from rota.store.port import Store
 from rota.store.sql import migrations, tls
 from rota.store.sql.dialect import MYSQL
 from rota.store.sql.log import open_log
-from rota.store.sql.remote import Pool, RemoteDriver
-from rota.store.sql.steps import Batch, Row, Step, Together
+from rota.store.sql.remote import LinkPool, RemoteDriver
+from rota.store.sql.steps import Row, SqlBatch, Step, Together
 from rota.store.url import Options, StoreUrl
 
 FAILURES = (asyncmy.errors.MySQLError, OSError, EOFError, asyncio.IncompleteReadError)
@@ -58,7 +58,7 @@ class MysqlLink:
                 await self.run(part)
             return []
         text, cursor = MYSQL.queries[step.name], self.cursor
-        if isinstance(step, Batch):
+        if isinstance(step, SqlBatch):
             await cursor.executemany(text, step.rows)
             return []
         changed = await cursor.execute(text, step.parameters)
@@ -94,7 +94,7 @@ class MysqlDriver(RemoteDriver[MysqlLink]):
         self._arguments = connect_arguments(url, options, timeout)
         size = options.number("pool", 5, least=1)
         options.done()
-        super().__init__(str(url), Pool(self._connect, size), timeout)
+        super().__init__(str(url), LinkPool(self._connect, size), timeout)
 
     @staticmethod
     def keys_parameter(keys: Sequence[str]) -> object:

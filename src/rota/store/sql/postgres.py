@@ -28,8 +28,8 @@ from rota.store.port import Store
 from rota.store.sql import migrations, tls
 from rota.store.sql.dialect import POSTGRESQL
 from rota.store.sql.log import open_log
-from rota.store.sql.remote import Pool, RemoteDriver
-from rota.store.sql.steps import Batch, Query, Row, Step, Steps, Together
+from rota.store.sql.remote import LinkPool, RemoteDriver
+from rota.store.sql.steps import Row, SqlBatch, SqlQuery, Step, Steps, Together
 from rota.store.url import Options, StoreUrl
 
 log = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class PostgresLink:
             await self.connection.execute(_joined(names), *chain.from_iterable(map(_parameters, step.parts)))
             return []
         text = POSTGRESQL.queries[step.name]
-        if isinstance(step, Batch) and step.name not in POSTGRESQL.by_columns:
+        if isinstance(step, SqlBatch) and step.name not in POSTGRESQL.by_columns:
             await self.connection.executemany(text, step.rows)
             return []
         if not text.startswith(_CHANGING):
@@ -115,7 +115,7 @@ class PostgresDriver(RemoteDriver[PostgresLink]):
         options.done()
         if not _NAME.fullmatch(self._schema):
             raise Invalid(f"store {url}: schema={self._schema}; use letters, digits and _")
-        super().__init__(str(url), Pool(self._connect, size), timeout)
+        super().__init__(str(url), LinkPool(self._connect, size), timeout)
         self._listening: asyncio.Task[None] | None = None
         self._freeing: asyncio.Task[None] | None = None
 
@@ -232,9 +232,9 @@ class PostgresDriver(RemoteDriver[PostgresLink]):
             heard()
 
 
-def _parameters(part: Query | Batch) -> Iterable[object]:
+def _parameters(part: SqlQuery | SqlBatch) -> Iterable[object]:
     """What is sent with a query: its parameters, or a list for each column of its rows."""
-    return part.parameters if isinstance(part, Query) else zip(*part.rows, strict=True)
+    return part.parameters if isinstance(part, SqlQuery) else zip(*part.rows, strict=True)
 
 
 @cache

@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 
 from rota.kit import durations
 from rota.model.errors import BrokenOff, RotaError, Unavailable, Unknown
-from rota.store.sql.steps import Nothing, Row, Step, Steps
+from rota.store.sql.steps import NothingChanged, Row, Step, Steps
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ BROKEN = (ConnectionResetError, ConnectionAbortedError, BrokenPipeError, EOFErro
 """How a connection ends that was made; one that is refused never was."""
 
 
-class Link(Protocol):
+class SqlLink(Protocol):
     """One connection to a database."""
 
     async def begin(self, *, write: bool) -> None:
@@ -46,10 +46,10 @@ class Link(Protocol):
         """Say goodbye."""
 
 
-L = TypeVar("L", bound=Link)
+L = TypeVar("L", bound=SqlLink)
 
 
-class Pool(Generic[L]):
+class LinkPool(Generic[L]):
     """Links, made when they are needed and kept while they are clean."""
 
     def __init__(self, connect: Callable[[], Awaitable[L]], size: int) -> None:
@@ -96,7 +96,7 @@ class Pool(Generic[L]):
         await asyncio.gather(*(link.close() for link in idle), return_exceptions=True)
 
 
-class Refusal:
+class TransactionRefusal:
     """An error of Rota's that ended a transaction in good order."""
 
     def __init__(self, error: RotaError) -> None:
@@ -110,24 +110,24 @@ class Transaction:
         self.has_begun = False
         self.is_committing = False
 
-    async def run(self, link: Link, steps: Steps[T], *, write: bool) -> T | Refusal:
+    async def run(self, link: SqlLink, steps: Steps[T], *, write: bool) -> T | TransactionRefusal:
         """The result, committed; or what the steps raised, rolled back."""
         await link.begin(write=write)
         self.has_begun = True
         try:
             result = await drive(link, steps)
-        except Nothing as nothing:
+        except NothingChanged as nothing:
             await link.rollback()
             return nothing.result  # type: ignore[no-any-return]
         except RotaError as error:
             await link.rollback()
-            return Refusal(error)
+            return TransactionRefusal(error)
         self.is_committing = write
         await link.commit()
         return result
 
 
-async def drive(link: Link, steps: Steps[T]) -> T:
+async def drive(link: SqlLink, steps: Steps[T]) -> T:
     """Run the queries of the steps one by one."""
     try:
         step = next(steps)
@@ -143,7 +143,7 @@ class RemoteDriver(Generic[L]):
     failures: tuple[type[Exception], ...]
     """What the driver raises for anything that went wrong."""
 
-    def __init__(self, store: str, pool: Pool[L], timeout: timedelta) -> None:
+    def __init__(self, store: str, pool: LinkPool[L], timeout: timedelta) -> None:
         self._store = store
         self._pool = pool
         self._timeout = timeout
@@ -186,19 +186,19 @@ class RemoteDriver(Generic[L]):
         """Run steps in one transaction."""
         return await self._settled(partial(self._write, steps))
 
-    async def _alone(self, steps: Callable[[], Steps[T]], work: Transaction) -> T | Refusal:
+    async def _alone(self, steps: Callable[[], Steps[T]], work: Transaction) -> T | TransactionRefusal:
         async with self._pool.borrow() as link:
             return await drive_alone(link, steps())
 
-    async def _read(self, steps: Callable[[], Steps[T]], work: Transaction) -> T | Refusal:
+    async def _read(self, steps: Callable[[], Steps[T]], work: Transaction) -> T | TransactionRefusal:
         async with self._pool.borrow() as link:
             return await work.run(link, steps(), write=False)
 
-    async def _write(self, steps: Callable[[], Steps[T]], work: Transaction) -> T | Refusal:
+    async def _write(self, steps: Callable[[], Steps[T]], work: Transaction) -> T | TransactionRefusal:
         async with self._pool.borrow() as link:
             return await work.run(link, steps(), write=True)
 
-    async def _settled(self, call: Callable[[Transaction], Awaitable[T | Refusal]]) -> T:
+    async def _settled(self, call: Callable[[Transaction], Awaitable[T | TransactionRefusal]]) -> T:
         """What came of a call, in time and in our words."""
         work = Transaction()
         try:
@@ -211,13 +211,13 @@ class RemoteDriver(Generic[L]):
         except self.failures as error:
             self._pool.drop_idle()
             raise self.translate(error, self._unsure(work)) from error
-        if isinstance(outcome, Refusal):
+        if isinstance(outcome, TransactionRefusal):
             raise outcome.error
         return outcome
 
     async def _tried_twice(
-        self, call: Callable[[Transaction], Awaitable[T | Refusal]], work: Transaction
-    ) -> T | Refusal:
+        self, call: Callable[[Transaction], Awaitable[T | TransactionRefusal]], work: Transaction
+    ) -> T | TransactionRefusal:
         """The call; once more if it got an idle link that turned out to be dead before anything had begun.
 
         A fresh connection that fails is not tried again: a wrong password stays wrong, and may lock its user out.
@@ -235,9 +235,9 @@ class RemoteDriver(Generic[L]):
         return Unknown if work.is_committing else Unavailable
 
 
-async def drive_alone(link: Link, steps: Steps[T]) -> T | Refusal:
+async def drive_alone(link: SqlLink, steps: Steps[T]) -> T | TransactionRefusal:
     """Steps of a single query, which need no transaction."""
     try:
         return await drive(link, steps)
     except RotaError as error:
-        return Refusal(error)
+        return TransactionRefusal(error)

@@ -11,7 +11,7 @@ from functools import partial
 
 from rota.store.logs import rules
 from rota.store.logs.port import CHUNK, LogChunk
-from rota.store.sql.steps import Batch, Driver, Query, Row, Steps
+from rota.store.sql.steps import Driver, Row, SqlBatch, SqlQuery, Steps
 from rota.store.sql.transactions import KeysParameter
 
 FEWEST, MOST = 4, 1024
@@ -82,13 +82,13 @@ def _row(chunk: LogChunk, at_ms: int) -> Row:
 
 def _append(chunks: Sequence[LogChunk]) -> Steps[None]:
     """Keep chunks under the database's time: their age is measured by that clock; those of nodes may be wrong."""
-    ((now_ms,),) = yield Query("now")
-    yield Batch("keep_output", [_row(chunk, int(now_ms)) for chunk in chunks])
+    ((now_ms,),) = yield SqlQuery("now")
+    yield SqlBatch("keep_output", [_row(chunk, int(now_ms)) for chunk in chunks])
 
 
 def _read(run: str, attempt: int, offset: int) -> Steps[bytes]:
     """From the one chunk that may begin before `offset` on; chunks that fit on to each other, up to one's size."""
-    rows = yield Query("output", (run, attempt, offset - CHUNK, offset + CHUNK))
+    rows = yield SqlQuery("output", (run, attempt, offset - CHUNK, offset + CHUNK))
     found = b""
     for place, data in rows:
         start = offset + len(found) - place
@@ -98,27 +98,27 @@ def _read(run: str, attempt: int, offset: int) -> Steps[bytes]:
 
 
 def _is_whole(run: str, attempt: int) -> Steps[bool]:
-    return bool((yield Query("output_is_whole", (run, attempt))))
+    return bool((yield SqlQuery("output_is_whole", (run, attempt))))
 
 
 def _forget(runs: Sequence[str], rows: int, keys_parameter: KeysParameter) -> Steps[bool]:
     """Forget some rows; is there anything left?"""
     those = keys_parameter(list(runs))
-    yield Query("forget_output", (those, rows))
-    return bool((yield Query("output_is_there", (those,))))
+    yield SqlQuery("forget_output", (those, rows))
+    return bool((yield SqlQuery("output_is_there", (those,))))
 
 
 def _size(run: str) -> Steps[int]:
-    ((size,),) = yield Query("output_size", (run,))
+    ((size,),) = yield SqlQuery("output_size", (run,))
     return int(size)
 
 
 def _sizes(after: str) -> Steps[list[tuple[str, int]]]:
     """The next runs behind `after`, and the bytes of their output."""
-    return [(run, int(size)) for run, size in (yield Query("output_sizes", (after, MEASURED)))]
+    return [(run, int(size)) for run, size in (yield SqlQuery("output_sizes", (after, MEASURED)))]
 
 
 def _older(age: timedelta, limit: int) -> Steps[list[str]]:
-    ((now_ms,),) = yield Query("now")
-    rows = yield Query("old_output", (int(now_ms) - age // timedelta(milliseconds=1), limit))
+    ((now_ms,),) = yield SqlQuery("now")
+    rows = yield SqlQuery("old_output", (int(now_ms) - age // timedelta(milliseconds=1), limit))
     return [run for run, _ in rows]

@@ -32,7 +32,7 @@ from rota.store.sql import migrations
 from rota.store.sql.dialect import SQLITE
 from rota.store.sql.log import open_log
 from rota.store.sql.nudge import Nudges
-from rota.store.sql.steps import Batch, Nothing, Query, Row, Step, Steps
+from rota.store.sql.steps import NothingChanged, Row, SqlBatch, SqlQuery, Step, Steps
 from rota.store.url import Options, StoreUrl
 
 T = TypeVar("T")
@@ -121,8 +121,8 @@ class SqliteDriver:
         self._url = url
         self._timeout = timeout
         self._patience = timeout.total_seconds() + 0.5
-        self._writer = Worker("rota sqlite writer", Connection(url, path, timeout, synchronous))
-        self._reader = Worker("rota sqlite reader", Connection(url, path, timeout, synchronous))
+        self._writer = ConnectionThread("rota sqlite writer", SqliteConnection(url, path, timeout, synchronous))
+        self._reader = ConnectionThread("rota sqlite reader", SqliteConnection(url, path, timeout, synchronous))
         self._nudges = Nudges(path)
         self.keys_parameter: Callable[[Sequence[str]], object] = SQLITE.keys_parameter
 
@@ -147,7 +147,10 @@ class SqliteDriver:
         await asyncio.gather(self._writer.stop(), self._reader.stop())
 
     async def _do(
-        self, worker: "Worker", call: Callable[["Connection"], T], too_late: type[Unavailable] | type[Unknown]
+        self,
+        worker: "ConnectionThread",
+        call: Callable[["SqliteConnection"], T],
+        too_late: type[Unavailable] | type[Unknown],
     ) -> T:
         # SQLite gives up a busy file at its own time-out; this one is for a disk that does not answer at all, and for
         # calls that waited behind one.
@@ -162,10 +165,10 @@ class SqliteDriver:
             raise too_late(f"store {self._url}: no answer within {wait}; is the disk well?") from None
 
 
-class Job(Generic[T]):
+class ThreadCall(Generic[T]):
     """A call for a worker's thread: run by the thread, or abandoned by its caller, and never both."""
 
-    def __init__(self, call: Callable[["Connection"], T], future: asyncio.Future[T]) -> None:
+    def __init__(self, call: Callable[["SqliteConnection"], T], future: asyncio.Future[T]) -> None:
         self.call = call
         self.future = future
         self._claim = threading.Lock()
@@ -174,7 +177,7 @@ class Job(Generic[T]):
         """Take it back; False if the thread has begun with it."""
         return self._claim.acquire(blocking=False)
 
-    def run(self, connection: "Connection") -> Callable[[], None] | None:
+    def run(self, connection: "SqliteConnection") -> Callable[[], None] | None:
         """Do it, and return what tells its caller; None if nobody wants it any more."""
         if self.future.cancelled() or not self._claim.acquire(blocking=False):
             return None
@@ -193,21 +196,21 @@ def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | Non
         future.set_exception(error)
 
 
-class Worker:
+class ConnectionThread:
     """A thread with a connection, and a queue of jobs for it."""
 
-    def __init__(self, name: str, connection: "Connection") -> None:
-        self._jobs: SimpleQueue[Job[Any] | None] = SimpleQueue()
+    def __init__(self, name: str, connection: "SqliteConnection") -> None:
+        self._jobs: SimpleQueue[ThreadCall[Any] | None] = SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._is_stopped = False
         self._thread = threading.Thread(target=self._run, args=(connection,), name=name, daemon=True)
         self._thread.start()
 
-    def submit(self, call: Callable[["Connection"], T]) -> Job[T]:
+    def submit(self, call: Callable[["SqliteConnection"], T]) -> ThreadCall[T]:
         """Have `call` run in the thread."""
         if self._is_stopped:
             raise Unavailable("store: closed; open it again")
-        job = Job(call, self._loop.create_future())
+        job = ThreadCall(call, self._loop.create_future())
         self._jobs.put(job)
         return job
 
@@ -217,7 +220,7 @@ class Worker:
         self._jobs.put(None)
         await asyncio.to_thread(self._thread.join, STOP)
 
-    def _run(self, connection: "Connection") -> None:
+    def _run(self, connection: "SqliteConnection") -> None:
         while (job := self._jobs.get()) is not None:
             settle = job.run(connection)
             if settle is not None and not self._loop.is_closed():
@@ -226,7 +229,7 @@ class Worker:
         connection.close()
 
 
-class Connection:
+class SqliteConnection:
     """One connection, used by one thread, opened at its first use."""
 
     def __init__(self, url: StoreUrl, path: Path, timeout: timedelta, synchronous: str) -> None:
@@ -265,9 +268,9 @@ class Connection:
             result = self._drive(connection, steps)
             unsure = Unknown
             connection.execute("COMMIT")
-        except (Nothing, RotaError) as refusal:
+        except (NothingChanged, RotaError) as refusal:
             self._roll_back(connection)
-            if isinstance(refusal, Nothing):
+            if isinstance(refusal, NothingChanged):
                 return refusal.result  # type: ignore[no-any-return]
             raise
         except sqlite3.Error as error:
@@ -339,10 +342,10 @@ class Connection:
             return done.value  # type: ignore[no-any-return]
 
     def _step(self, connection: sqlite3.Connection, step: Step) -> list[Row]:
-        if isinstance(step, Query):
+        if isinstance(step, SqlQuery):
             cursor = connection.execute(SQLITE.queries[step.name], step.parameters)
             return cursor.fetchall() if cursor.description else [(cursor.rowcount,)] * (cursor.rowcount > 0)
-        if isinstance(step, Batch):
+        if isinstance(step, SqlBatch):
             connection.executemany(SQLITE.queries[step.name], step.rows)
         else:
             for part in step.parts:

@@ -13,14 +13,14 @@ T = TypeVar("T")
 Row: TypeAlias = tuple[Any, ...]
 
 
-class Query(NamedTuple):
+class SqlQuery(NamedTuple):
     """A named query and its parameters."""
 
     name: str
     parameters: tuple[object, ...] = ()
 
 
-class Batch(NamedTuple):
+class SqlBatch(NamedTuple):
     """A named query to run once for each row of parameters."""
 
     name: str
@@ -30,14 +30,14 @@ class Batch(NamedTuple):
 class Together(NamedTuple):
     """Changes of different rows, in any order, of which nothing comes back: where it can be had, one round trip."""
 
-    parts: tuple[Query | Batch, ...]
+    parts: tuple[SqlQuery | SqlBatch, ...]
 
 
-Step: TypeAlias = Query | Batch | Together
+Step: TypeAlias = SqlQuery | SqlBatch | Together
 Steps: TypeAlias = Generator[Step, list[Row], T]
 
 
-class Nothing(Exception):
+class NothingChanged(Exception):
     """Raised by a transaction that turned out to change nothing: roll back, and this is the result."""
 
     def __init__(self, result: Any) -> None:

@@ -41,7 +41,7 @@ SILENT = 0.55
 that, and renews as soon as it can, is in time."""
 
 
-class Seen(NamedTuple):
+class LeaseRow(NamedTuple):
     """One lease as the database shows it."""
 
     id: LeaseId
@@ -51,7 +51,7 @@ class Seen(NamedTuple):
     """Over by the database's clock, or that clock was set back and cannot tell."""
 
 
-class Observer:
+class LeaseObserver:
     """Remembers since when each lease has stood still."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Observer:
         """Writing works."""
         self._written = now
 
-    def look(self, leases: Iterable[Seen], now: Instant, own: Set[LeaseId] = frozenset()) -> list[Seen]:
+    def look(self, leases: Iterable[LeaseRow], now: Instant, own: Set[LeaseId] = frozenset()) -> list[LeaseRow]:
         """The leases that are over at `now`; `own` are those that this process holds."""
         is_late = self._looked is not None and now - self._looked > 1.0 + 2 * self.interval
         before = {} if is_late else self._still
@@ -84,7 +84,7 @@ class Observer:
         self.interval = _interval(shortest, is_eager=is_eager)
         return [each for each in found.values() if each.is_overdue and now - self._still[each.id][1] >= each.ttl]
 
-    def _has_suspects(self, found: Mapping[LeaseId, Seen], now: Instant) -> bool:
+    def _has_suspects(self, found: Mapping[LeaseId, LeaseRow], now: Instant) -> bool:
         """Has a lease stood still for longer than live holders let it?"""
         return any(now - since >= QUIET * found[lease].ttl for lease, (_, since) in self._still.items())
 
@@ -95,12 +95,12 @@ def _interval(shortest: float, *, is_eager: bool) -> float:
     return min(LONGEST_LOOK * 20 * RARELY, max(SHORTEST_LOOK, shortest * RARELY))
 
 
-def _has_moved(before: Mapping[LeaseId, tuple[int, Instant]], found: Mapping[LeaseId, Seen]) -> bool:
+def _has_moved(before: Mapping[LeaseId, tuple[int, Instant]], found: Mapping[LeaseId, LeaseRow]) -> bool:
     """Has any lease come, gone or been renewed?"""
     return before.keys() != found.keys() or any(before[each.id][0] != each.renewals for each in found.values())
 
 
-def _since(lease: Seen, before: Mapping[LeaseId, tuple[int, Instant]], quiet: float, now: Instant) -> Instant:
+def _since(lease: LeaseRow, before: Mapping[LeaseId, tuple[int, Instant]], quiet: float, now: Instant) -> Instant:
     """Since when a lease has stood still though it could have been renewed."""
     renewals, since = before.get(lease.id, (-1, now))
     return now if renewals != lease.renewals or quiet > SILENT * lease.ttl else since

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 
 from rota.model.ids import Key, Revision
 from rota.store.port import Commit
-from rota.store.sql.transactions import Page
+from rota.store.sql.transactions import CommitPage
 
 KEPT = 500
 """Commits that are kept."""
 
-Read = Callable[[Revision], Awaitable[Page]]
+Read = Callable[[Revision], Awaitable[CommitPage]]
 """Reads what is past a revision, whatever its keys."""
 
 
@@ -70,7 +70,7 @@ class Tail:
             self._beat += 1
         self._take_in(commits, commits[-1].revision)
 
-    async def past(self, after: Revision, prefix: Key, beat: int) -> Page | None:
+    async def past(self, after: Revision, prefix: Key, beat: int) -> CommitPage | None:
         """What is new below a prefix, with all that came before that beat; None if one must read for oneself."""
         if not self._covers(after):
             return None
@@ -84,7 +84,7 @@ class Tail:
                 break
             if part := _below(prefix, commit):
                 found.append(part)
-        return Page(found[::-1], max(after, self.end), is_last=self._beat >= beat)
+        return CommitPage(found[::-1], max(after, self.end), is_last=self._beat >= beat)
 
     async def rest(self, prefix: Key, after: Revision) -> Revision:
         """Wait until something may be new below a prefix, or one must read for oneself; until where nothing was."""

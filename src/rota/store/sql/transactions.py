@@ -13,9 +13,9 @@ from typing import NamedTuple, TypeAlias
 
 from rota.model.errors import Compacted, Conflict, Invalid, LeaseLost, Rewound
 from rota.model.ids import Key, LeaseId, Revision
-from rota.store.port import At, Change, Commit, Entry, Expect, Listing, Put, Write
-from rota.store.sql.steps import Batch, Nothing, Query, Row, Steps, Together
-from rota.store.sql.sweep import Seen
+from rota.store.port import At, Change, Commit, Entry, Expect, Put, ScanResult, Write
+from rota.store.sql.steps import NothingChanged, Row, SqlBatch, SqlQuery, Steps, Together
+from rota.store.sql.sweep import LeaseRow
 
 PAGE = 256
 """Rows of the log read at once by a watch."""
@@ -29,7 +29,7 @@ WINDOW = 500
 KeysParameter = Callable[[Sequence[str]], object]
 
 
-class Page(NamedTuple):
+class CommitPage(NamedTuple):
     """Part of the log: whole commits, and the revision up to which there are no others."""
 
     commits: list[Commit]
@@ -44,30 +44,30 @@ def prefix_range(prefix: Key) -> tuple[Key, Key]:
 
 def get(key: Key) -> Steps[Entry | None]:
     """One entry."""
-    rows = yield Query("get", (key,))
+    rows = yield SqlQuery("get", (key,))
     return Entry(*rows[0]) if rows else None
 
 
-def scan(prefix: Key, after: Key | None, limit: int, at: Revision | None) -> Steps[Listing]:
+def scan(prefix: Key, after: Key | None, limit: int, at: Revision | None) -> Steps[ScanResult]:
     """One page of entries, now or at an earlier revision."""
-    ((newest, compacted),) = yield Query("counter")
+    ((newest, compacted),) = yield SqlQuery("counter")
     low, high = prefix_range(prefix)
     if after is not None:
         low = max(low, after + "\x01")
     count = limit + 1
     if at is None or at == newest:
-        rows = yield Query("scan", (low, high, count))
+        rows = yield SqlQuery("scan", (low, high, count))
     elif at > newest:
         raise Invalid(f"revision {at} is in the future; the newest is {newest}")
     elif at < compacted:
         raise Compacted(at, compacted)
     else:
-        rows = yield Query("scan_at", (low, high, at, at, count))
+        rows = yield SqlQuery("scan_at", (low, high, at, at, count))
     entries = tuple(Entry(*row) for row in rows[:limit])
-    return Listing(entries, newest if at is None else at, more=len(rows) > limit)
+    return ScanResult(entries, newest if at is None else at, more=len(rows) > limit)
 
 
-class Request(NamedTuple):
+class CommitRequest(NamedTuple):
     """One commit that somebody wants."""
 
     writes: Sequence[Write]
@@ -78,42 +78,42 @@ Outcome: TypeAlias = Revision | Conflict | LeaseLost
 """What became of a request: the revision it got, or why it was refused."""
 
 
-class Made(NamedTuple):
+class GroupResult(NamedTuple):
     """What became of requests: of each its outcome, and the commits as a watch sees them."""
 
     outcomes: list[Outcome]
     commits: list[Commit]
 
 
-def commit(requests: Sequence[Request], seen: Revision, keys_parameter: KeysParameter) -> Steps[Made]:
+def commit(requests: Sequence[CommitRequest], seen: Revision, keys_parameter: KeysParameter) -> Steps[GroupResult]:
     """Carry out requests one after the other in one transaction, each under a revision of its own.
 
     A refused request leaves the others alone: as if each had had its own transaction. A store that is behind a
     revision already `seen` would give out the same revision twice, and every fence with it: Rewound.
     """
-    ((top,),) = yield Query("bump", (len(requests),))
+    ((top,),) = yield SqlQuery("bump", (len(requests),))
     if top - len(requests) < seen:
         raise Rewound(Revision(top - len(requests)), seen)
     keys = {part.key for request in requests for part in (*request.writes, *request.expect)}
-    rows = yield Query("state_of", (keys_parameter(sorted(keys)),))
+    rows = yield SqlQuery("state_of", (keys_parameter(sorted(keys)),))
     leases = {part.lease for request in requests for part in request.writes if isinstance(part, Put) and part.lease}
-    alive = (yield Query("lease_ids", (keys_parameter(sorted(leases)),))) if leases else []
-    ledger = Ledger(top - len(requests), rows, {lease for (lease,) in alive})
+    alive = (yield SqlQuery("lease_ids", (keys_parameter(sorted(leases)),))) if leases else []
+    ledger = TableChanges(top - len(requests), rows, {lease for (lease,) in alive})
     outcomes = [ledger.carry_out(request) for request in requests]
     if not ledger.logged:
-        raise Nothing(Made(outcomes, []))
+        raise NothingChanged(GroupResult(outcomes, []))
     if ledger.revision < top:
-        yield Query("set_counter", (ledger.revision,))
-    changes: list[Query | Batch] = [Batch("append", ledger.logged)]
+        yield SqlQuery("set_counter", (ledger.revision,))
+    changes: list[SqlQuery | SqlBatch] = [SqlBatch("append", ledger.logged)]
     if placed := ledger.placed:
-        changes.append(Batch("place", placed))
+        changes.append(SqlBatch("place", placed))
     if removed := ledger.removed:
-        changes.append(Query("remove", (keys_parameter(removed),)))
+        changes.append(SqlQuery("remove", (keys_parameter(removed),)))
     yield Together(tuple(changes))
-    return Made(outcomes, list(commits_of(sorted(ledger.logged, key=lambda row: row[:2]))))
+    return GroupResult(outcomes, list(commits_of(sorted(ledger.logged, key=lambda row: row[:2]))))
 
 
-class Ledger:
+class TableChanges:
     """What a group of requests does to the tables, worked out from what was there before. Pure."""
 
     def __init__(self, revision: int, live: Iterable[Row], leases: set[LeaseId]) -> None:
@@ -123,7 +123,7 @@ class Ledger:
         self._leases = leases
         self._touched: dict[Key, Put | None] = {}
 
-    def carry_out(self, request: Request) -> Outcome:
+    def carry_out(self, request: CommitRequest) -> Outcome:
         """Write a request down under the next revision; or say why not, and leave everything as it is."""
         stale = [expectation.key for expectation in request.expect if not self._holds(expectation)]
         if stale:
@@ -167,10 +167,10 @@ class Ledger:
             self.logged.append((revision, key, None, there[0], None))
 
 
-def tail(prefix: Key, after: Revision) -> Steps[Page]:
+def tail(prefix: Key, after: Revision) -> Steps[CommitPage]:
     """Commits past `after`: one page of them, cut between commits."""
     low, high = prefix_range(prefix)
-    rows = yield Query("tail", (after, low, high, PAGE))
+    rows = yield SqlQuery("tail", (after, low, high, PAGE))
     newest, compacted = next(row[:2] for row in rows if row[0] is not None)
     if after < compacted:
         raise Compacted(after, compacted)
@@ -178,15 +178,15 @@ def tail(prefix: Key, after: Revision) -> Steps[Page]:
         raise Rewound(newest, after)
     found = [row[2:] for row in rows if row[2] is not None]
     if len(found) < PAGE:
-        return Page(list(commits_of(found)), newest, is_last=True)
+        return CommitPage(list(commits_of(found)), newest, is_last=True)
     cut = found[-1][0]
     whole = [row for row in found if row[0] < cut]
     if not whole:  # one commit larger than a page: the end of a lease with very many keys
-        rows = yield Query("one_revision", (cut, low, high))
+        rows = yield SqlQuery("one_revision", (cut, low, high))
         if after < (compacted := rows[0][0]):  # since the first query; then some of its rows may be gone
             raise Compacted(after, compacted)
         whole = [row[1:] for row in rows]
-    return Page(list(commits_of(whole)), whole[-1][0], is_last=False)
+    return CommitPage(list(commits_of(whole)), whole[-1][0], is_last=False)
 
 
 def commits_of(rows: Iterable[Row]) -> Iterator[Commit]:
@@ -201,72 +201,72 @@ def commits_of(rows: Iterable[Row]) -> Iterator[Commit]:
 
 def grant(lease: LeaseId, ttl_ms: int) -> Steps[None]:
     """A new lease."""
-    yield Query("grant", (lease, ttl_ms, ttl_ms))
+    yield SqlQuery("grant", (lease, ttl_ms, ttl_ms))
 
 
 def renew(lease: LeaseId) -> Steps[None]:
     """Let the ttl run anew, also past its end as long as nobody ended it."""
-    changed = yield Query("renew", (lease,))
+    changed = yield SqlQuery("renew", (lease,))
     if not changed:
         raise LeaseLost(lease)
 
 
 def revoke(lease: LeaseId, keys_parameter: KeysParameter) -> Steps[Revision | None]:
     """End a lease: its keys go in one commit, whose revision comes back if there were any."""
-    yield Query("lock")
-    yield Query("end_lease", (lease,))
+    yield SqlQuery("lock")
+    yield SqlQuery("end_lease", (lease,))
     return (yield from drop_keys(lease, keys_parameter))
 
 
-def expire(seen: Seen, keys_parameter: KeysParameter) -> Steps[Revision | None]:
+def expire(seen: LeaseRow, keys_parameter: KeysParameter) -> Steps[Revision | None]:
     """End a lease unless it was renewed since it was seen."""
-    yield Query("lock")
-    if not (yield Query("expire_lease", (seen.id, seen.renewals))):
-        raise Nothing(None)
+    yield SqlQuery("lock")
+    if not (yield SqlQuery("expire_lease", (seen.id, seen.renewals))):
+        raise NothingChanged(None)
     return (yield from drop_keys(seen.id, keys_parameter))
 
 
 def drop_keys(lease: LeaseId, keys_parameter: KeysParameter) -> Steps[Revision | None]:
     """The keys of a lease that has just ended go in one commit. The counter is locked."""
-    held = yield Query("keys_of_lease", (lease,))
+    held = yield SqlQuery("keys_of_lease", (lease,))
     if not held:
         return None
-    ((revision,),) = yield Query("bump", (1,))
-    yield Batch("append", [(revision, key, None, created, None) for key, created in held])
-    yield Query("remove", (keys_parameter([key for key, _ in held]),))
+    ((revision,),) = yield SqlQuery("bump", (1,))
+    yield SqlBatch("append", [(revision, key, None, created, None) for key, created in held])
+    yield SqlQuery("remove", (keys_parameter([key for key, _ in held]),))
     return Revision(revision)
 
 
-def leases() -> Steps[list[Seen]]:
+def leases() -> Steps[list[LeaseRow]]:
     """Every lease, for the sweep."""
-    rows = yield Query("leases")
-    return [Seen(LeaseId(lease), renewals, ttl_ms / 1000, bool(over)) for lease, renewals, ttl_ms, over in rows]
+    rows = yield SqlQuery("leases")
+    return [LeaseRow(LeaseId(lease), renewals, ttl_ms / 1000, bool(over)) for lease, renewals, ttl_ms, over in rows]
 
 
 def prove(lease: LeaseId) -> Steps[None]:
     """Write something of which nothing stays: a lease that nobody sees. Fails where a renewal would."""
-    yield Query("grant", (lease, 0, 0))
-    yield Query("end_lease", (lease,))
+    yield SqlQuery("grant", (lease, 0, 0))
+    yield SqlQuery("end_lease", (lease,))
 
 
 def counter() -> Steps[Revision]:
     """The newest revision."""
-    ((newest, _),) = yield Query("counter")
+    ((newest, _),) = yield SqlQuery("counter")
     return Revision(newest)
 
 
 def now() -> Steps[int]:
     """The database's clock in milliseconds."""
-    ((milliseconds,),) = yield Query("now")
+    ((milliseconds,),) = yield SqlQuery("now")
     return int(milliseconds)
 
 
 def mark_compacted(before: Revision) -> Steps[Revision]:
     """From now on history starts at `before`; nobody may ask for less, and the rows can go in peace."""
-    ((newest, compacted),) = yield Query("lock")
+    ((newest, compacted),) = yield SqlQuery("lock")
     start = max(compacted, min(before, newest))
     if start > compacted:
-        yield Query("mark_compacted", (start,))
+        yield SqlQuery("mark_compacted", (start,))
     return Revision(start)
 
 
@@ -275,20 +275,20 @@ def window_end(after: Revision, until: Revision) -> Steps[Revision]:
 
     By rows and not by revisions: of what was ever committed little may be left.
     """
-    rows = yield Query("window_end", (after, until, WINDOW - 1))
+    rows = yield SqlQuery("window_end", (after, until, WINDOW - 1))
     return Revision(rows[0][0]) if rows else until
 
 
 def superseded(after: Revision, until: Revision) -> Steps[list[Row]]:
     """The values that were replaced between two revisions."""
-    return (yield Query("superseded", (after, until)))
+    return (yield SqlQuery("superseded", (after, until)))
 
 
 def tombstones(after: Revision, until: Revision) -> Steps[list[Row]]:
     """The deletions between two revisions; they may go once nothing older is left for them to hide."""
-    return (yield Query("tombstones", (after, until)))
+    return (yield SqlQuery("tombstones", (after, until)))
 
 
 def forget(rows: Sequence[Row]) -> Steps[None]:
     """Drop rows of the log."""
-    yield Batch("forget", rows)
+    yield SqlBatch("forget", rows)

@@ -1,8 +1,8 @@
 """Running one attempt of a job inside an executor.
 
 `run_attempt` hands the job's function its run and returns how it failed, or nothing. An executor outlives the attempts
-it runs, whatever they raise. `Halt` is how the one that runs is asked to stop: its function sees it in `run.stopping`,
-and is cancelled if it is async.
+it runs, whatever they raise. `AttemptStop` is how the one that runs is asked to stop: its function sees it in
+`run.stopping`, and is cancelled if it is async.
 """
 
 import asyncio
@@ -23,21 +23,21 @@ LONGEST_ERROR = 2000
 """Characters of an attempt's error."""
 
 
-class Job(Protocol):
+class RunnableJob(Protocol):
     """A declared job."""
 
     @property
     def function(self) -> Callable[..., Any]: ...
 
 
-class App(Protocol):
+class JobLookup(Protocol):
     """Where jobs are looked up."""
 
     @property
-    def jobs(self) -> Mapping[str, Job]: ...
+    def jobs(self) -> Mapping[str, RunnableJob]: ...
 
 
-class Attempt(Protocol):
+class AttemptIdentity(Protocol):
     """Which try of which run it is."""
 
     @property
@@ -54,7 +54,7 @@ class Attempt(Protocol):
     def payload(self) -> bytes: ...
 
 
-class Halt:
+class AttemptStop:
     """How the attempt that runs is asked to stop. Once is enough: nothing runs here after it."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class Halt:
             self._cancel = None
 
 
-def run_attempt(app: App, attempt: Attempt, halt: Halt) -> tuple[str, int | None]:
+def run_attempt(app: JobLookup, attempt: AttemptIdentity, halt: AttemptStop) -> tuple[str, int | None]:
     """Run it: the error it ended with, or nothing, and the exit code that it asked for, if it did."""
     job = app.jobs.get(attempt.job)
     if job is None:

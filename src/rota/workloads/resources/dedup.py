@@ -135,7 +135,7 @@ class _Bucket:
         """How many of a resource's messages only one replica has sent."""
 
 
-class Window(Generic[R]):
+class DedupWindow(Generic[R]):
     """The messages that are on their way or were not long ago, and their tallies."""
 
     def __init__(self, now: Instant, *, span: float = SPAN, most: int = MOST) -> None:

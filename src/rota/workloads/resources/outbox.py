@@ -13,7 +13,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from rota.model.ids import Instant
-from rota.workloads.resources.relay.held import OVERHEAD, Emission, Refused
+from rota.workloads.resources.relay.held import OVERHEAD, Emission, RefusedMessage
 from rota.workloads.resources.unacked import Unacked
 
 
@@ -76,7 +76,7 @@ class Outbox:
         """A batch without messages."""
         return self._hand_over(0, 0)
 
-    def acked(self, sequence: int, refused: Iterable[Refused] = ()) -> dict[int, str]:
+    def acked(self, sequence: int, refused: Iterable[RefusedMessage] = ()) -> dict[int, str]:
         """The relay is done with everything up to this batch; why it refused messages, by their numbers."""
         reasons = {(each.sequence, each.id): each.why for each in refused}
         found: dict[int, str] = {}

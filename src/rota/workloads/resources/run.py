@@ -1,7 +1,7 @@
 """Running one resource task inside a worker.
 
 `run_task` and `run_sync_task` hand the user's function its task and turn whatever it does (return, raise, be cancelled,
-call sys.exit) into one `Outcome`. A worker is never taken down by one of its tasks.
+call sys.exit) into one `TaskOutcome`. A worker is never taken down by one of its tasks.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ LARGEST_PAYLOAD = 16 * 2**20
 """Bytes of one message."""
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class TaskOutcome(msgspec.Struct, frozen=True):
     """How a task ended."""
 
     was_asked: bool
@@ -39,7 +39,7 @@ class Outcome(msgspec.Struct, frozen=True):
     """Why, as text of bounded length that can be sent."""
 
 
-class Kind(Protocol):
+class RunnableKind(Protocol):
     """A declared resource: its function, and how its fields are read."""
 
     @property
@@ -49,7 +49,7 @@ class Kind(Protocol):
     def decode(self, fields: dict[str, Any], id: str | None = None) -> object: ...
 
 
-class Order(Protocol):
+class TaskIdentity(Protocol):
     """Which task it is."""
 
     @property
@@ -114,7 +114,7 @@ class Life:
         return f"no sign of life for {silent:.0f} s" if silent > silent_after else ""
 
 
-class Offer(msgspec.Struct, frozen=True, kw_only=True):
+class TaskEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker has for one of its tasks."""
 
     life: Life
@@ -130,7 +130,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
 class WorkerDoor:
     """The door of a task in a worker."""
 
-    def __init__(self, order: Order, sink: str | None, offer: Offer) -> None:
+    def __init__(self, order: TaskIdentity, sink: str | None, offer: TaskEnvironment) -> None:
         self._order, self._sink, self._offer = order, sink or offer.sink, offer
         self._ids = Ids(order.kind, order.resource)
 
@@ -174,7 +174,9 @@ class WorkerDoor:
         return Emission(sent, self._sink, order.slot, order.epoch, order.is_exclusive)
 
 
-async def run_task(kind: Kind | None, order: Order, offer: Offer, started: Callable[[], None]) -> Outcome:
+async def run_task(
+    kind: RunnableKind | None, order: TaskIdentity, offer: TaskEnvironment, started: Callable[[], None]
+) -> TaskOutcome:
     """Run an async task until it ends or is cancelled; `started` is called when its first step is done."""
     telling: asyncio.Handle | None = None
     try:
@@ -185,21 +187,26 @@ async def run_task(kind: Kind | None, order: Order, offer: Offer, started: Calla
     except asyncio.CancelledError:
         me = asyncio.current_task()
         was_asked = me is not None and me.cancelling() > 0
-        return Outcome(was_asked, "" if was_asked else "it raised CancelledError by itself")
+        return TaskOutcome(was_asked, "" if was_asked else "it raised CancelledError by itself")
     except (KeyboardInterrupt, SystemExit) as error:
-        return Outcome(False, f"it called for the end of the process ({type(error).__name__})")
+        return TaskOutcome(False, f"it called for the end of the process ({type(error).__name__})")
     except BaseException as error:  # libraries have their own, beside Exception; one task must not end the worker
         log.exception("task failed", extra={"task": order.task, "epoch": order.epoch})
-        return Outcome(False, described(error))
+        return TaskOutcome(False, described(error))
     finally:
         if telling is not None:
             telling.cancel()
-    return Outcome(False)
+    return TaskOutcome(False)
 
 
 def run_sync_task(
-    kind: Kind | None, order: Order, offer: Offer, stopping: Stopping, call: Call, started: Callable[[], None]
-) -> Outcome:
+    kind: RunnableKind | None,
+    order: TaskIdentity,
+    offer: TaskEnvironment,
+    stopping: Stopping,
+    call: Call,
+    started: Callable[[], None],
+) -> TaskOutcome:
     """Run a sync task until it returns; `stopping` asks it to, and `call` runs what it waits for on another thread."""
     try:
         function, fields = _prepared(kind, order, offer)
@@ -207,19 +214,21 @@ def run_sync_task(
         started()
         function(task)
     except SystemExit:
-        return Outcome(False, "it called for the end of the process (SystemExit)")
+        return TaskOutcome(False, "it called for the end of the process (SystemExit)")
     except BaseException as error:  # libraries have their own, beside Exception; one task must not end the worker
         log.exception("task failed", extra={"task": order.task, "epoch": order.epoch})
-        return Outcome(False, described(error))
-    return Outcome(stopping.is_set())
+        return TaskOutcome(False, described(error))
+    return TaskOutcome(stopping.is_set())
 
 
-def limits(kind: Kind) -> tuple[float, float]:
+def limits(kind: RunnableKind) -> tuple[float, float]:
     """Seconds that a task may take to its first sign of life, and from one to the next."""
     return kind.spec.start_within.total_seconds(), kind.spec.silent_after.total_seconds()
 
 
-def _prepared(kind: Kind | None, order: Order, offer: Offer) -> tuple[Callable[..., Any], dict[str, Any]]:
+def _prepared(
+    kind: RunnableKind | None, order: TaskIdentity, offer: TaskEnvironment
+) -> tuple[Callable[..., Any], dict[str, Any]]:
     if kind is None:
         raise LookupError(f'the app has no resource "{order.kind}"; declare it, or remove what was made of it')
     fields = msgspec.json.decode(order.spec, type=dict[str, Any])

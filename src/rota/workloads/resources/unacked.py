@@ -3,7 +3,7 @@
 An ack of n stands for every batch up to n. When the way to the receiver breaks, everything without an ack goes again on
 the next one, in order, its batches numbered afresh; the receiver knows copies by their id.
 
-`outbox.Outbox` is a worker's, for the relay of its node; `relay.peers.Peer` a relay's, for another relay.
+`outbox.Outbox` is a worker's, for the relay of its node; `relay.peers.PeerRelay` a relay's, for another relay.
 """
 
 from collections import deque

@@ -41,7 +41,7 @@ _FAILURES = (Exception, SystemExit, KeyboardInterrupt, asyncio.CancelledError)
 """What a user's function may raise that must not cost the worker; a request's own time limit comes as TimeoutError."""
 
 
-class Desk:
+class RequestRunner:
     """Answers requests one after the other, or several at a time if it is called so."""
 
     def __init__(
@@ -225,7 +225,7 @@ class Desk:
 class _Hooked:
     """A request's door, with the hooks around its answer."""
 
-    def __init__(self, desk: Desk, door: RequestDoor) -> None:
+    def __init__(self, desk: RequestRunner, door: RequestDoor) -> None:
         self._desk, self._door = desk, door
         self.client, self.fields = door.client, door.fields
 

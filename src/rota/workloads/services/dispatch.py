@@ -24,10 +24,10 @@ from collections.abc import Iterable, Mapping
 
 from rota.kit.histogram import Histogram
 from rota.workloads.services.codes import Ret
-from rota.workloads.services.frames import Wire, wire
+from rota.workloads.services.frames import FrameCodec, wire
 from rota.workloads.services.parcels import ANSWERED, DONE, FINISH, GIVEN, NO_LIMIT
 from rota.workloads.services.routing import ROUTER, ByField, ByRange, ByWorker
-from rota.workloads.services.table import BENCHMARK, Route, Table
+from rota.workloads.services.table import BENCHMARK, CmdRoute, Table
 
 REASONS: Mapping[Ret, str] = {ret: ret.name.lower().replace("_", " ") for ret in Ret}
 """Each code in words, as it is counted."""
@@ -65,7 +65,7 @@ class Caller:
         self.is_touched = False
 
 
-class Ticket:
+class PendingRequest:
     """One request, from its arrival until it is done."""
 
     __slots__ = (
@@ -74,12 +74,20 @@ class Ticket:
     )  # fmt: skip
 
     def __init__(
-        self, number: int, caller: Caller, cmd: int, frame: bytes, wire: Wire, group: int, route: Route, now: float
+        self,
+        number: int,
+        caller: Caller,
+        cmd: int,
+        frame: bytes,
+        wire: FrameCodec,
+        group: int,
+        route: CmdRoute,
+        now: float,
     ) -> None:
         self.number, self.caller, self.cmd, self.frame, self.wire = number, caller, cmd, frame, wire
         self.group, self.route, self.arrived = group, route, now
         self.deadline = now + route.timeout if route.timeout is not None else None
-        self.seat: Seat | None = None
+        self.seat: WorkerSeat | None = None
         """Who has it; None while it waits."""
 
         self.given = now
@@ -90,7 +98,7 @@ class Ticket:
         """Was a worker lost with it? It may run a second time, not a third."""
 
 
-class Seat:
+class WorkerSeat:
     """A worker, as dispatch sees it: what it holds, and what is to be sent to it."""
 
     __slots__ = (
@@ -101,7 +109,7 @@ class Seat:
     def __init__(self, worker: int, group: int, generation: int, capacity: int = 1, grace: float = 0.0) -> None:
         self.worker, self.group, self.generation = worker, group, generation
         self.capacity, self.grace = capacity, grace
-        self.held: dict[int, Ticket] = {}
+        self.held: dict[int, PendingRequest] = {}
         self.late: set[int] = set()
         """Requests that it has had for too long: until it returns them, it may be stuck, and gets no others."""
 
@@ -114,7 +122,7 @@ class Seat:
         """Seconds after which it is reported that it has not left."""
 
 
-class Group:
+class WorkerGroup:
     """The workers of one group, and what waits for them."""
 
     def __init__(self, number: int) -> None:
@@ -125,12 +133,12 @@ class Group:
         self.active = 0
         """The generation whose seats get requests."""
 
-        self.seats: dict[int, Seat] = {}
-        self.free: deque[Seat] = deque()
-        self.lines: OrderedDict[Caller, deque[Ticket]] = OrderedDict()
+        self.seats: dict[int, WorkerSeat] = {}
+        self.free: deque[WorkerSeat] = deque()
+        self.lines: OrderedDict[Caller, deque[PendingRequest]] = OrderedDict()
         """Who waits, in the order of their turns, and with what."""
 
-        self.again: deque[Ticket] = deque()
+        self.again: deque[PendingRequest] = deque()
         """Requests of the active generation that may run again, their worker having been lost; they come first."""
 
         self.pending = self.size = 0
@@ -148,8 +156,8 @@ class Dispatch:
     """One service's requests and workers."""
 
     def __init__(self, table: Table) -> None:
-        self.groups: dict[int, Group] = {}
-        self.seats: dict[int, Seat] = {}
+        self.groups: dict[int, WorkerGroup] = {}
+        self.seats: dict[int, WorkerSeat] = {}
         self.is_stopping = False
         self.requests = self.answers = self.silent = 0
         self.failures: Counter[Ret] = Counter()
@@ -159,20 +167,20 @@ class Dispatch:
         """(group, cmd) → how long its requests took."""
 
         self.touched_callers: list[Caller] = []
-        self.touched_seats: list[Seat] = []
-        self.overdue: list[Seat] = []
+        self.touched_seats: list[WorkerSeat] = []
+        self.overdue: list[WorkerSeat] = []
         """Workers that did not end a request in time; somebody should end them."""
 
-        self.finished: list[Seat] = []
+        self.finished: list[WorkerSeat] = []
         """Workers that were told to end, having done all that they held."""
 
-        self._deadlines: dict[float, OrderedDict[int, Ticket]] = {}
-        self._graces: dict[int, tuple[float, Seat]] = {}
+        self._deadlines: dict[float, OrderedDict[int, PendingRequest]] = {}
+        self._graces: dict[int, tuple[float, WorkerSeat]] = {}
         """Requests that are late, until when their workers may still have them."""
 
         self._last = 0
         self.table = table
-        self._wire: Wire = wire(table.layout)
+        self._wire: FrameCodec = wire(table.layout)
         self._choices: list[int] = []
         self.configure(table, 0.0)
 
@@ -247,7 +255,7 @@ class Dispatch:
             return
         self._last += 1
         caller.unanswered += 1
-        ticket = Ticket(self._last, caller, cmd, frame, self._wire, group.number, route, now)
+        ticket = PendingRequest(self._last, caller, cmd, frame, self._wire, group.number, route, now)
         if self._enter(group, ticket, now) and ticket.deadline is not None:
             self._watch(ticket)
 
@@ -276,7 +284,7 @@ class Dispatch:
 
     # Workers
 
-    def seat_joined(self, seat: Seat, now: float) -> None:
+    def seat_joined(self, seat: WorkerSeat, now: float) -> None:
         """A worker is there."""
         self.seats[seat.worker] = seat
         group = self._group(seat.group)
@@ -299,7 +307,7 @@ class Dispatch:
             self._rest(group, seat, now)
         return True
 
-    def held_up(self, now: float) -> list[Ticket]:
+    def held_up(self, now: float) -> list[PendingRequest]:
         """The oldest request of each worker that should have left and still has some; after twice as long once more."""
         found = []
         for seat in self.seats.values():
@@ -308,12 +316,12 @@ class Dispatch:
                 found.append(next(iter(seat.held.values())))
         return found
 
-    def slow(self, now: float) -> list[Ticket]:
+    def slow(self, now: float) -> list[PendingRequest]:
         """The requests that workers have had for longest, of those that they have had for a while."""
         held = [next(iter(seat.held.values())) for seat in self.seats.values() if seat.held]
         return sorted((each for each in held if now - each.given >= SLOW), key=lambda each: each.given)[:SHOWN]
 
-    def seat_lost(self, seat: Seat, now: float) -> None:
+    def seat_lost(self, seat: WorkerSeat, now: float) -> None:
         """A worker is gone, with all that it held."""
         if self.seats.pop(seat.worker, None) is None:
             return
@@ -335,7 +343,7 @@ class Dispatch:
         if not group.is_known:
             self._forget(group)
 
-    def returned(self, seat: Seat, number: int, flags: int, answer: bytes, now: float) -> None:
+    def returned(self, seat: WorkerSeat, number: int, flags: int, answer: bytes, now: float) -> None:
         """A worker said something about a request."""
         ticket = seat.held.get(number)
         if ticket is None:
@@ -367,7 +375,7 @@ class Dispatch:
 
     # Inside: queues
 
-    def _enter(self, group: Group, ticket: Ticket, now: float) -> bool:
+    def _enter(self, group: WorkerGroup, ticket: PendingRequest, now: float) -> bool:
         """Give a request to a worker, or let it wait; False if it was refused."""
         if group.free and not group.pending:
             self._give(group, group.free[0], ticket, now)
@@ -383,26 +391,26 @@ class Dispatch:
         self._waits(group, ticket)
         return True
 
-    def _has_room(self, group: Group, line: deque[Ticket] | None, ticket: Ticket) -> bool:
+    def _has_room(self, group: WorkerGroup, line: deque[PendingRequest] | None, ticket: PendingRequest) -> bool:
         """May one more request wait? The first of a caller needs room for itself in the group alone."""
         most, bytes_at_most, size = self.table.queue, self.table.queue_bytes, len(ticket.frame)
         if group.pending >= most or (group.pending and group.size + size > bytes_at_most):
             return False
         return line is None or (len(line) < max(1, most // 2) and ticket.caller.waiting + size <= bytes_at_most // 2)
 
-    def _waits(self, group: Group, ticket: Ticket) -> None:
+    def _waits(self, group: WorkerGroup, ticket: PendingRequest) -> None:
         """A request has joined those that wait."""
         group.pending += 1
         group.size += len(ticket.frame)
         ticket.caller.waiting += len(ticket.frame)
 
-    def _waits_no_more(self, group: Group, ticket: Ticket) -> None:
+    def _waits_no_more(self, group: WorkerGroup, ticket: PendingRequest) -> None:
         """A request was taken out of those that wait."""
         group.pending -= 1
         group.size -= len(ticket.frame)
         ticket.caller.waiting -= len(ticket.frame)
 
-    def _next(self, group: Group, now: float) -> Ticket | None:
+    def _next(self, group: WorkerGroup, now: float) -> PendingRequest | None:
         """The request whose turn it is, taken from the queue; what has waited too long is answered instead."""
         lines, again = group.lines, group.again
         while group.pending:
@@ -421,10 +429,10 @@ class Dispatch:
             self._fail(ticket, Ret.DEADLINE)
         return None
 
-    def _waiting(self, group: Group) -> list[Ticket]:
+    def _waiting(self, group: WorkerGroup) -> list[PendingRequest]:
         return [*group.again, *(ticket for line in group.lines.values() for ticket in line)]
 
-    def _take_all(self, group: Group) -> list[Ticket]:
+    def _take_all(self, group: WorkerGroup) -> list[PendingRequest]:
         """Everything that waits in a group, taken out; nobody will run it."""
         tickets = self._waiting(group)
         group.again.clear()
@@ -435,7 +443,7 @@ class Dispatch:
             self._unwatch(ticket)
         return tickets
 
-    def _take_out(self, group: Group, ticket: Ticket) -> None:
+    def _take_out(self, group: WorkerGroup, ticket: PendingRequest) -> None:
         """One request that waits, taken out."""
         if ticket in group.again:
             group.again.remove(ticket)
@@ -446,7 +454,7 @@ class Dispatch:
                 del group.lines[ticket.caller]
         self._waits_no_more(group, ticket)
 
-    def _drop_other_frames(self, group: Group) -> None:
+    def _drop_other_frames(self, group: WorkerGroup) -> None:
         """What waits in frames of another layout cannot be read by those who work now."""
         for ticket in self._waiting(group):
             if ticket.wire is self._wire:
@@ -456,7 +464,7 @@ class Dispatch:
             self._unwatch(ticket)
             self._fail(ticket, Ret.STOPPING)
 
-    def _move_on(self, group: Group, now: float) -> None:
+    def _move_on(self, group: WorkerGroup, now: float) -> None:
         """What waits for a group that the table does not have any more goes where the table sends it now, if it does.
 
         What has run once stays: it must not run in another generation.
@@ -468,7 +476,7 @@ class Dispatch:
 
     # Inside: rules
 
-    def _place(self, ticket: Ticket) -> Group | None:
+    def _place(self, ticket: PendingRequest) -> WorkerGroup | None:
         """The group that the table names for a request now, if its workers can read it."""
         route = self.table.routes.get(ticket.cmd)
         if route is None or ticket.wire is not self._wire:
@@ -476,7 +484,7 @@ class Dispatch:
         group = self.groups.get(route.group) if self.table.rule is None else self._chosen(ticket.cmd, ticket.frame)
         return group if group is not None and group.is_known else None
 
-    def _chosen(self, cmd: int, frame: bytes) -> Group | None:
+    def _chosen(self, cmd: int, frame: bytes) -> WorkerGroup | None:
         """The group that the table's rule names."""
         number: int | None = None
         match self.table.rule:
@@ -490,7 +498,7 @@ class Dispatch:
                 number = next((group for first, last, group in ranges if first <= cmd <= last), None)
         return None if number is None else self.groups.get(number)
 
-    def _routed(self, router: Group, seat: Seat, ticket: Ticket, answer: bytes, now: float) -> None:
+    def _routed(self, router: WorkerGroup, seat: WorkerSeat, ticket: PendingRequest, answer: bytes, now: float) -> None:
         """A router's worker said which group a request is for: four bytes, or nothing if the function failed."""
         self._graces.pop(ticket.number, None)
         if ticket.is_answered:
@@ -505,7 +513,7 @@ class Dispatch:
             self._unwatch(ticket)
             self._fail(ticket, Ret.NO_SUCH_GROUP if answer else Ret.HANDLER_ERROR)
 
-    def _enter_from(self, ticket: Ticket, group: Group, now: float) -> None:
+    def _enter_from(self, ticket: PendingRequest, group: WorkerGroup, now: float) -> None:
         """Let a request that was somewhere else into a group."""
         ticket.group = group.number
         if not self._enter(group, ticket, now):
@@ -513,7 +521,7 @@ class Dispatch:
 
     # Inside: workers
 
-    def _give(self, group: Group, seat: Seat, ticket: Ticket, now: float) -> None:
+    def _give(self, group: WorkerGroup, seat: WorkerSeat, ticket: PendingRequest, now: float) -> None:
         left = NO_LIMIT if ticket.deadline is None else max(0, int((ticket.deadline - now) * 1000))
         held = seat.held
         held[ticket.number] = ticket
@@ -534,7 +542,7 @@ class Dispatch:
             else:
                 seat.is_free = False
 
-    def _rest(self, group: Group, seat: Seat, now: float) -> None:
+    def _rest(self, group: WorkerGroup, seat: WorkerSeat, now: float) -> None:
         """A worker has room, or should go: give it what waits, or let it be free, or end it."""
         if seat.is_leaving:
             if not group.is_known and seat.generation == group.active:  # nobody comes after it
@@ -552,17 +560,17 @@ class Dispatch:
             seat.is_free = True
             group.free.append(seat)
 
-    def _fill(self, group: Group, seat: Seat, now: float) -> None:
+    def _fill(self, group: WorkerGroup, seat: WorkerSeat, now: float) -> None:
         """Give a worker what waits, as far as it has room."""
         while len(seat.held) < seat.capacity and (ticket := self._next(group, now)):
             self._give(group, seat, ticket, now)
 
-    def _pump(self, group: Group, now: float) -> None:
+    def _pump(self, group: WorkerGroup, now: float) -> None:
         """Give what waits to those who are free."""
         while group.free and (ticket := self._next(group, now)):
             self._give(group, group.free[0], ticket, now)
 
-    def _flip(self, group: Group, generation: int) -> None:
+    def _flip(self, group: WorkerGroup, generation: int) -> None:
         """Another generation is active: its workers are the free ones. What has run once never runs in two of them."""
         group.active = generation
         for ticket in list(group.again):
@@ -576,17 +584,17 @@ class Dispatch:
             if seat.is_free:
                 group.free.append(seat)
 
-    def _take_from_free(self, group: Group, seat: Seat) -> None:
+    def _take_from_free(self, group: WorkerGroup, seat: WorkerSeat) -> None:
         if seat.is_free:
             seat.is_free = False
             group.free.remove(seat)
 
-    def _group(self, number: int) -> Group:
+    def _group(self, number: int) -> WorkerGroup:
         if number not in self.groups:
-            self.groups[number] = Group(number)
+            self.groups[number] = WorkerGroup(number)
         return self.groups[number]
 
-    def _may_run_again(self, ticket: Ticket, seat: Seat, group: Group) -> bool:
+    def _may_run_again(self, ticket: PendingRequest, seat: WorkerSeat, group: WorkerGroup) -> bool:
         """May a request whose worker was lost have another one? Once, and only one of the same generation."""
         return (
             ticket.route.is_idempotent
@@ -595,7 +603,7 @@ class Dispatch:
             and seat.generation == group.active
         )
 
-    def _forget(self, group: Group) -> None:
+    def _forget(self, group: WorkerGroup) -> None:
         """Let a group go that the table does not have any more, if nobody works for it: answer what is left."""
         if group.seats:
             return
@@ -606,16 +614,16 @@ class Dispatch:
 
     # Inside: time
 
-    def _watch(self, ticket: Ticket) -> None:
+    def _watch(self, ticket: PendingRequest) -> None:
         assert ticket.route.timeout is not None
         line = self._deadlines.setdefault(ticket.route.timeout, OrderedDict())
         line[ticket.number] = ticket
 
-    def _unwatch(self, ticket: Ticket) -> None:
+    def _unwatch(self, ticket: PendingRequest) -> None:
         if ticket.route.timeout is not None and (line := self._deadlines.get(ticket.route.timeout)):
             line.pop(ticket.number, None)
 
-    def _is_late(self, ticket: Ticket) -> None:
+    def _is_late(self, ticket: PendingRequest) -> None:
         """A request's time is over, wherever it is."""
         self._fail(ticket, Ret.DEADLINE)
         seat = ticket.seat
@@ -640,14 +648,14 @@ class Dispatch:
                 self.overdue.append(seat)
         return min((ends for ends, _ in self._graces.values()), default=None)
 
-    def _spare(self, seat: Seat, number: int) -> None:
+    def _spare(self, seat: WorkerSeat, number: int) -> None:
         """Give a worker nothing more until it has returned this request: it may be stuck."""
         seat.late.add(number)
         self._take_from_free(self.groups[seat.group], seat)
 
     # Inside: answers
 
-    def _refuse(self, caller: Caller, frame: bytes, wire: Wire, ret: Ret) -> None:
+    def _refuse(self, caller: Caller, frame: bytes, wire: FrameCodec, ret: Ret) -> None:
         """Answer that no handler did, and why."""
         self.failures[ret] += 1
         if self.table.answers_failures:
@@ -655,7 +663,7 @@ class Dispatch:
         else:
             self.silent += 1
 
-    def _fail(self, ticket: Ticket, ret: Ret) -> None:
+    def _fail(self, ticket: PendingRequest, ret: Ret) -> None:
         """Answer with a code that says why no handler did."""
         if ticket.is_answered:
             return
@@ -663,7 +671,7 @@ class Dispatch:
         self._refuse(ticket.caller, ticket.frame, ticket.wire, ret)
         self._settle(ticket)
 
-    def _answer(self, ticket: Ticket, answer: bytes) -> None:
+    def _answer(self, ticket: PendingRequest, answer: bytes) -> None:
         """What a handler answered; only once."""
         if ticket.is_answered:
             self.drops["late answer"] += 1
@@ -672,7 +680,7 @@ class Dispatch:
         self._send(ticket.caller, answer)
         self._settle(ticket)
 
-    def _settle(self, ticket: Ticket) -> None:
+    def _settle(self, ticket: PendingRequest) -> None:
         """A request is answered, or never will be; a caller that is leaving is touched after its last one."""
         caller = ticket.caller
         caller.unanswered -= 1
@@ -690,12 +698,12 @@ class Dispatch:
             caller.is_touched = True
             self.touched_callers.append(caller)
 
-    def _touch(self, seat: Seat) -> None:
+    def _touch(self, seat: WorkerSeat) -> None:
         if not seat.is_touched:
             seat.is_touched = True
             self.touched_seats.append(seat)
 
-    def _count(self, ticket: Ticket, now: float) -> None:
+    def _count(self, ticket: PendingRequest, now: float) -> None:
         took = now - ticket.arrived
         self.times[bisect_right(BENCHMARK, took * 1000)] += 1
         key = (ticket.group, ticket.cmd)

@@ -12,7 +12,7 @@ from rota.workloads.services.routing import ROUTER
 from rota.workloads.services.table import BENCHMARK
 
 
-class Figures(msgspec.Struct, frozen=True):
+class ProxyFigures(msgspec.Struct, frozen=True):
     """What one proxy counted of one service since it started. Maps are by group."""
 
     clients: int
@@ -42,11 +42,11 @@ class Figures(msgspec.Struct, frozen=True):
 
 def figures(
     dispatch: Dispatch, clients: int, drops: Mapping[str, int], uptime: float, cpu: float, now: float = 0.0
-) -> Figures:
+) -> ProxyFigures:
     """As they are now; `drops` are those of the sockets."""
     groups = {number: group for number, group in dispatch.groups.items() if number != ROUTER}
     free = {number: sum(not seat.held for seat in group.seats.values()) for number, group in groups.items()}
-    return Figures(
+    return ProxyFigures(
         clients=clients,
         requests=dispatch.requests,
         answers=dispatch.answers,
@@ -74,7 +74,7 @@ def figures(
 
 def stat(
     service: str,
-    parts: Iterable[Figures],
+    parts: Iterable[ProxyFigures],
     workers: Mapping[int, int],
     *,
     generation: int,
@@ -115,7 +115,7 @@ def stat(
     )
 
 
-def _slow(proxies: Iterable[Figures], pids: Mapping[int, int]) -> tuple[SlowRequest, ...]:
+def _slow(proxies: Iterable[ProxyFigures], pids: Mapping[int, int]) -> tuple[SlowRequest, ...]:
     found = [
         SlowRequest(
             pid=pids.get(worker, 0),
@@ -131,7 +131,7 @@ def _slow(proxies: Iterable[Figures], pids: Mapping[int, int]) -> tuple[SlowRequ
     return tuple(sorted(found, key=lambda each: -each.age_s)[:SHOWN])
 
 
-def _latencies(proxies: Iterable[Figures]) -> tuple[dict[int, Histogram], dict[int, Histogram]]:
+def _latencies(proxies: Iterable[ProxyFigures]) -> tuple[dict[int, Histogram], dict[int, Histogram]]:
     by_group: dict[int, Histogram] = {}
     by_cmd: dict[int, Histogram] = {}
     for proxy in proxies:

@@ -3,8 +3,8 @@
 A layout is data: the fields of the header in their order. So whoever serves the sockets needs none of the user's code
 to find where one frame ends and the next begins. `BOX` and `MAPLE_TASK` are what existing clients speak, byte for byte.
 
-`Wire` is a layout made ready for work: `split` cuts what has come into whole frames, `reply` makes the answer to one.
-A frame that cannot be right raises `BadFrame`; the stream is then out of step and must be closed.
+`FrameCodec` is a layout made ready for work: `split` cuts what has come into whole frames, `reply` makes the answer to
+one. A frame that cannot be right raises `BadFrame`; the stream is then out of step and must be closed.
 """
 
 import re
@@ -87,12 +87,12 @@ MAPLE_TASK = Layout(
 
 
 @cache
-def wire(layout: Layout) -> "Wire":
+def wire(layout: Layout) -> "FrameCodec":
     """The layout, ready for work; Invalid if it is none."""
-    return Wire(layout)
+    return FrameCodec(layout)
 
 
-class Wire:
+class FrameCodec:
     """Cuts and makes frames of one layout."""
 
     def __init__(self, layout: Layout) -> None:

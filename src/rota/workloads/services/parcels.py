@@ -41,7 +41,7 @@ def returned(number: int, flags: int, answer: bytes = b"") -> bytes:
     return RETURNED.pack(RETURNED.size + len(answer), number, flags) + answer
 
 
-class Inbox:
+class ParcelDecoder:
     """Cuts a stream into parcels."""
 
     def __init__(self, head: struct.Struct) -> None:

@@ -16,7 +16,7 @@ BENCHMARK = (10, 50, 100, 500, 1000, 5000)
 """Milliseconds below which requests are counted, as the original does."""
 
 
-class Route(msgspec.Struct, frozen=True):
+class CmdRoute(msgspec.Struct, frozen=True):
     """What becomes of a cmd."""
 
     group: int
@@ -33,7 +33,7 @@ class Table(msgspec.Struct, frozen=True):
     groups: dict[int, int]
     """Group → the generation whose workers get requests."""
 
-    routes: dict[int, Route]
+    routes: dict[int, CmdRoute]
     rule: Rule | None = None
     """How groups are chosen, if not by cmd alone."""
 

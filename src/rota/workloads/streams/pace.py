@@ -10,7 +10,7 @@ TARGET = 1.0
 """Seconds that a function should take."""
 
 
-class Pace:
+class ReadPace:
     """The pace of one task."""
 
     def __init__(self, most: int) -> None:

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import msgspec
 
-from rota.committers.verdict import Turn, Verdict
+from rota.committers.verdict import PublishVerdict, Turn
 from rota.decide.streams.chain import next_offsets
 from rota.model.ids import Revision
 from rota.model.manifest import Offsets, Range
@@ -34,7 +34,7 @@ class Next(StrEnum):
     """It is over: everything is published, it failed, or it was dismissed."""
 
 
-class Closed(msgspec.Struct, frozen=True, kw_only=True):
+class ClosedSequence(msgspec.Struct, frozen=True, kw_only=True):
     """A sequence that is read and not published yet."""
 
     number: int
@@ -42,7 +42,7 @@ class Closed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(kw_only=True)
-class Progress:
+class TaskProgress:
     """One task of a group."""
 
     slot: int
@@ -57,7 +57,7 @@ class Progress:
     offsets: dict[int, int] = field(default_factory=dict)
     """The next record of each partition."""
 
-    closed: list[Closed] = field(default_factory=list)
+    closed: list[ClosedSequence] = field(default_factory=list)
     """To be published, in this order."""
 
     moves: int = 0
@@ -92,7 +92,7 @@ class Progress:
         self.moves += records
         self._close_what_is_agreed()
 
-    def told(self, sequence: Closed, verdict: Verdict) -> None:
+    def told(self, sequence: ClosedSequence, verdict: PublishVerdict) -> None:
         """What came of a publish. One that is ahead is tried again."""
         if verdict.turn is Turn.BEHIND:
             self.fail(verdict.why)
@@ -160,5 +160,5 @@ class Progress:
             if any(self.offsets[partition] < end for partition, end in ends.items()):
                 return
             ranges = tuple(Range(partition=each, start=self.starts[each], end=ends[each]) for each in sorted(ends))
-            self.closed.append(Closed(number=self.number, ranges=ranges))
+            self.closed.append(ClosedSequence(number=self.number, ranges=ranges))
             self.number, self.starts = self.number + 1, dict(ends)

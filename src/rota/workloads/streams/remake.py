@@ -14,7 +14,7 @@ from rota.model.manifest import Range
 from rota.sources.port import Batch as Read
 from rota.sources.port import Source
 from rota.workloads.context import Batch
-from rota.workloads.streams.transform import Made, Transform
+from rota.workloads.streams.transform import Transform, TransformResult
 
 
 async def remake(
@@ -25,12 +25,12 @@ async def remake(
     committer: Committer,
     draft: Draft,
     most: int,
-) -> Made:
+) -> TransformResult:
     """Put the rows of these ranges into a draft; the records that made none, and those whose rows the output refuses.
 
     `shown` is what the function gets to see of a batch up to an offset, `most` how many records are read at a time.
     """
-    found = Made()
+    found = TransformResult()
     tried = partial(committer.fitted, is_tried=True)
     ends = {each.partition: each.end for each in ranges}
     left = {each.partition: each.start for each in ranges if each.start < each.end}

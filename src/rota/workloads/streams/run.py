@@ -36,10 +36,10 @@ from rota.store.follow import follow
 from rota.store.port import Put, Store
 from rota.workloads.context import Batch
 from rota.workloads.streams.letters import letter_of
-from rota.workloads.streams.pace import Pace
-from rota.workloads.streams.progress import Closed, Next, Progress
+from rota.workloads.streams.pace import ReadPace
+from rota.workloads.streams.progress import ClosedSequence, Next, TaskProgress
 from rota.workloads.streams.remake import remake
-from rota.workloads.streams.transform import DeadLetter, Made, TooManyErrors, TooSlow, Transform
+from rota.workloads.streams.transform import DeadLetter, TooManyErrors, TooSlow, Transform, TransformResult
 from rota.workloads.streams.window import taken
 
 log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class Over(RotaError):
     """The task has failed, or was dismissed: what it is about to do is of no use."""
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class SequenceLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How much of a sequence a task has in its hands before it asks for a checkpoint, and how long it is silent."""
 
     rows: int = 5_000_000
@@ -130,7 +130,7 @@ class StreamTask:
         committer: Committer,
         clock: Clock,
         *,
-        limits: Limits | None = None,
+        limits: SequenceLimits | None = None,
         lease: LeaseId | None = None,
         put_aside: Callable[[Sequence[DeadLetter]], None] = lambda letters: None,
         vanished: Callable[[Vanished], Awaitable[int | None]] | None = None,
@@ -141,13 +141,13 @@ class StreamTask:
         """
         self._assigned, self._transform, self._store = assigned, transform, store
         self._source, self._committer, self._clock = source, committer, clock
-        self._limits, self._lease = limits or Limits(), lease
+        self._limits, self._lease = limits or SequenceLimits(), lease
         self._put_aside, self._vanished = put_aside, vanished
-        self._pace = Pace(self._limits.batch)
+        self._pace = ReadPace(self._limits.batch)
         self._called: Instant | None = None
         """Since when the function is at work."""
 
-        self._progress: Progress | None = None
+        self._progress: TaskProgress | None = None
         self._drafts: dict[int, Draft] = {}
         self._remade: set[int] = set()
         """Sequences that were made again, without records that the output refuses."""
@@ -229,9 +229,9 @@ class StreamTask:
             self._progress.heard(group)
             self._see_opened(self._progress)
         elif group is not None:
-            self._progress = Progress(slot=self._assigned.slot, epoch=self._assigned.epoch, group=group)
+            self._progress = TaskProgress(slot=self._assigned.slot, epoch=self._assigned.epoch, group=group)
 
-    async def _begin(self) -> Progress:
+    async def _begin(self) -> TaskProgress:
         """Wait until the group says where to begin, and begin."""
         heard = 0
         while self._progress is None or not (self._progress.group.starts or self._progress.next is Next.END):
@@ -261,7 +261,7 @@ class StreamTask:
                 self._troubles.output = str(error)
             await asyncio.sleep(next(waits).total_seconds())
 
-    def _note(self, progress: Progress) -> None:
+    def _note(self, progress: TaskProgress) -> None:
         """Ring if the task has become something else to those who look at it."""
         face = (progress.state, progress.number, len(progress.closed), bool(self._wants(progress)))
         if face != self._face:
@@ -270,7 +270,7 @@ class StreamTask:
 
     # Reading
 
-    async def _read(self, progress: Progress, opening: asyncio.Future[Reader]) -> None:
+    async def _read(self, progress: TaskProgress, opening: asyncio.Future[Reader]) -> None:
         try:
             reader = await opening
             while progress.next in (Next.WAIT, Next.READ):
@@ -284,7 +284,7 @@ class StreamTask:
             progress.fail(str(error))
             self._note(progress)
 
-    async def _read_once(self, progress: Progress, reader: Reader) -> int:
+    async def _read_once(self, progress: TaskProgress, reader: Reader) -> int:
         """Take one batch of each partition, or nothing if something is heard before it comes; how many records."""
         before = progress.moves
         wanted = {each: at for each, at in progress.offsets.items() if at < _first(progress.limit(each), at + 1)}
@@ -315,7 +315,7 @@ class StreamTask:
         self._troubles.source = reader.trouble or ""
         return [] if reading.cancelled() else reading.result()
 
-    async def _take_all(self, progress: Progress, batches: Sequence[Read]) -> None:
+    async def _take_all(self, progress: TaskProgress, batches: Sequence[Read]) -> None:
         """Make rows of what was read, and see how long that takes."""
         self._called = began = self._clock.monotonic()
         try:
@@ -325,7 +325,7 @@ class StreamTask:
             self._called = None
         self._pace.took(sum(len(batch.records) for batch in batches), self._clock.monotonic() - began)
 
-    async def _take(self, progress: Progress, batch: Read) -> None:
+    async def _take(self, progress: TaskProgress, batch: Read) -> None:
         """Make rows of a batch, up to where the sequence ends; what is beyond is read again in the next one."""
         partition, number = batch.partition, progress.number
         end = _first(progress.limit(partition), batch.next)
@@ -347,7 +347,7 @@ class StreamTask:
         self._dropped += dropped
         self._move(progress, partition, end, len(records))
 
-    def _drop(self, number: int, made: Made) -> None:
+    def _drop(self, number: int, made: TransformResult) -> None:
         """Put records of a sequence aside, and count them; those that are aside already stay as they are."""
         known = self._aside.setdefault(number, set())
         for why, letters in ((UNREADABLE, made.letters), (UNFIT, made.unfit)):
@@ -361,7 +361,7 @@ class StreamTask:
                 self._dropped[why] += len(fresh)
                 known.update(map(_place, fresh))
 
-    async def _go_past(self, progress: Progress, error: Vanished) -> None:
+    async def _go_past(self, progress: TaskProgress, error: Vanished) -> None:
         """Go on behind what is gone, if that is what the stream wants, or end."""
         upto = await self._vanished(error) if self._vanished else None
         if progress.next is not Next.READ:
@@ -375,11 +375,11 @@ class StreamTask:
         self._dropped[VANISHED] += end - at
         self._move(progress, error.partition, end, 0)
 
-    def _move(self, progress: Progress, partition: int, end: int, records: int) -> None:
+    def _move(self, progress: TaskProgress, partition: int, end: int, records: int) -> None:
         progress.read(partition, end, records)
         self._see_opened(progress)
 
-    def _see_opened(self, progress: Progress) -> None:
+    def _see_opened(self, progress: TaskProgress) -> None:
         """Note when a sequence was opened: by an agreement that was heard, or by reading up to one."""
         if progress.number != self._opened[0]:
             self._opened = progress.number, self._clock.monotonic()
@@ -390,7 +390,7 @@ class StreamTask:
             self._drafts[number] = self._committer.draft(str(self._assigned), starts)
         return self._drafts[number]
 
-    def _wants(self, progress: Progress) -> str:
+    def _wants(self, progress: TaskProgress) -> str:
         """Why the open sequence should end."""
         if not progress.starts or progress.ends is not None or progress.offsets == progress.starts:
             return ""
@@ -408,7 +408,7 @@ class StreamTask:
 
     # Publishing
 
-    async def _publish(self, progress: Progress) -> None:
+    async def _publish(self, progress: TaskProgress) -> None:
         """Publish what is closed, in order, until nothing more can come."""
         waits = delays(*PATIENCE, random)
         while progress.next is not Next.END:
@@ -421,7 +421,7 @@ class StreamTask:
             else:
                 await asyncio.sleep(next(waits).total_seconds())
 
-    async def _is_of_one_source(self, progress: Progress) -> bool:
+    async def _is_of_one_source(self, progress: TaskProgress) -> bool:
         """Was the next sequence read from its group's source alone? False: not, or it has to be asked again.
 
         A client may follow a topic's name into the one made anew under it. If the source is still the same once all
@@ -454,7 +454,7 @@ class StreamTask:
             return True
         return None in (now, group.identity) or now == group.identity
 
-    async def _publish_one(self, progress: Progress, sequence: Closed) -> bool:
+    async def _publish_one(self, progress: TaskProgress, sequence: ClosedSequence) -> bool:
         """Try to publish a sequence; was it decided?"""
         starts = {each.partition: each.start for each in sequence.ranges}
         draft = self._draft(sequence.number, starts)
@@ -479,7 +479,7 @@ class StreamTask:
         self._letters.pop(sequence.number, None)
         return True
 
-    async def _publish_the_rest(self, progress: Progress, sequence: Closed, refused: Unfit) -> bool:
+    async def _publish_the_rest(self, progress: TaskProgress, sequence: ClosedSequence, refused: Unfit) -> bool:
         """Make a sequence again without the records whose rows its output refuses; is there nothing to try again?"""
         if sequence.number in self._remade:
             progress.fail(
@@ -501,7 +501,7 @@ class StreamTask:
         before.discard()
         return False
 
-    async def _made_again(self, progress: Progress, sequence: Closed) -> Draft:
+    async def _made_again(self, progress: TaskProgress, sequence: ClosedSequence) -> Draft:
         """A draft with the rows of a sequence that its output takes; the records of the others are put aside."""
         draft = self._committer.draft(str(self._assigned), {each.partition: each.start for each in sequence.ranges})
         transform, show = self._remaking.copied(), partial(self._shown_again, progress)
@@ -513,7 +513,7 @@ class StreamTask:
             undo.pop_all()
         return draft
 
-    def _shown_again(self, progress: Progress, batch: Read, end: int) -> Batch:
+    def _shown_again(self, progress: TaskProgress, batch: Read, end: int) -> Batch:
         """What the function saw of a batch up to `end`; what was dropped then is counted already."""
         if progress.error:
             raise Over(progress.error)

@@ -51,7 +51,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
 
 
 @dataclass
-class Made:
+class TransformResult:
     """What became of a batch."""
 
     rows: list[Rows] = field(default_factory=list)
@@ -117,23 +117,23 @@ class Transform:
         found.errors, found._surplus = self.errors, self._surplus
         return found
 
-    async def make(self, batch: Batch, fits: Fits = as_they_are) -> Made:
+    async def make(self, batch: Batch, fits: Fits = as_they_are) -> TransformResult:
         """The rows of a batch.
 
         TooManyErrors if too many of its records, and of those before it, make none; TooSlow if a call takes too long.
         """
-        made = Made()
+        made = TransformResult()
         if batch.records:
             await self._take(batch, fits, made)
         return made
 
-    def forget(self, made: Made) -> None:
+    def forget(self, made: TransformResult) -> None:
         """What was made is not used, and its records are read again: what it failed on does not count yet."""
         failed = len(made.letters) + len(made.unfit)
         self.errors -= failed
         self._surplus = max(0, self._surplus - failed)
 
-    async def _take(self, batch: Batch, fits: Fits, made: Made) -> None:
+    async def _take(self, batch: Batch, fits: Fits, made: TransformResult) -> None:
         try:
             rows = await self._rows(batch)
         except TooSlow:
@@ -151,7 +151,9 @@ class Transform:
                 return
         self._surplus = max(0, self._surplus - len(batch.records))
 
-    async def _part(self, batch: Batch, fits: Fits, made: Made, aside: list[DeadLetter], error: Exception) -> None:
+    async def _part(
+        self, batch: Batch, fits: Fits, made: TransformResult, aside: list[DeadLetter], error: Exception
+    ) -> None:
         """Put the only record of a batch aside, or take its halves."""
         if len(batch.records) == 1:
             self._put_aside(batch.records[0], error, aside)

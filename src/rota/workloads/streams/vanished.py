@@ -27,7 +27,7 @@ class Skip(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
 
 
-class Halt(msgspec.Struct, frozen=True, kw_only=True):
+class StreamHalt(msgspec.Struct, frozen=True, kw_only=True):
     """A stream waits: somebody has to bring the records back, or say where to go on."""
 
     partition: int
@@ -35,13 +35,13 @@ class Halt(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
-Verdict: TypeAlias = Skip | Halt
+Verdict: TypeAlias = Skip | StreamHalt
 
 
 def decide(lost: Vanished, policy: str, now: datetime, *, is_anew: bool) -> Verdict:
     """What to do about vanished records; `is_anew`: the source's identity is not the one that was read before."""
     if policy == "halt":
-        return Halt(partition=lost.partition, gap=lost.gap, why=str(lost))
+        return StreamHalt(partition=lost.partition, gap=lost.gap, why=str(lost))
     offset = lost.bounds.end if policy == "latest" else _earliest(lost, is_anew=is_anew)
     gap = Gap(lost.gap.first, offset - 1) if offset > lost.gap.last else lost.gap
     return Skip(partition=lost.partition, gap=gap, offset=offset, policy=policy, why=lost.why, at=now)

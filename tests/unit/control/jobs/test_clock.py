@@ -3,7 +3,7 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 
-from rota.control.jobs.clock import Sample, StoreClock
+from rota.control.jobs.clock import ClockSample, StoreClock
 from rota.kit import virtual
 from rota.model.ids import Instant
 from rota.store import open_store
@@ -25,8 +25,8 @@ class Clock:
         raise AssertionError("nobody may ask this machine for the time")
 
 
-def sample(asked: float, came: float, wall: datetime) -> Sample:
-    return Sample(Instant(asked), Instant(came), wall)
+def sample(asked: float, came: float, wall: datetime) -> ClockSample:
+    return ClockSample(Instant(asked), Instant(came), wall)
 
 
 def test_it_goes_on_from_the_answer_that_was_under_way_shortest() -> None:

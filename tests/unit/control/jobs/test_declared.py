@@ -9,7 +9,7 @@ from unittest.mock import Mock
 from rota.control.jobs import verbs
 from rota.control.jobs.declared import Undeclared, Written, keep_declared_jobs
 from rota.control.jobs.retention import OldRuns
-from rota.decide.jobs.declared import Owner
+from rota.decide.jobs.declared import DeclarationOwner
 from rota.kit import virtual
 from rota.model import codec, keys
 from rota.model.ids import NodeId
@@ -18,7 +18,7 @@ from rota.model.node import NodeStatus
 from rota.store import Put, Store, open_store
 from tests.kit.virtual_trials import CLOCK
 
-SHOP, ME = Owner(Origin.APP, "shop"), NodeId("n")
+SHOP, ME = DeclarationOwner(Origin.APP, "shop"), NodeId("n")
 
 
 async def names(store: Store) -> list[str]:
@@ -35,7 +35,7 @@ def test_what_is_declared_is_written_now_and_when_it_changes_and_misfits_are_tol
             declared: list[JobSpec] = [command("b", after=("a",)), command("a"), command("odd", after=("nobody",))]
             told: list[tuple[str, str]] = []
 
-            def now() -> tuple[Owner, Sequence[JobSpec]]:
+            def now() -> tuple[DeclarationOwner, Sequence[JobSpec]]:
                 return SHOP, tuple(declared)
 
             def tell(kind: str, subject: str, **_: object) -> None:
@@ -78,7 +78,9 @@ def test_a_job_that_a_newer_rota_wrote_stops_nobody() -> None:
     virtual.run(story())
 
 
-async def kept(store: Store, owner: Owner, written: Written, *jobs: JobSpec, incarnation: str = "/i") -> None:
+async def kept(
+    store: Store, owner: DeclarationOwner, written: Written, *jobs: JobSpec, incarnation: str = "/i"
+) -> None:
     """One session of a node that declares these jobs; it ends after a while."""
     tell = Mock()
     with suppress(TimeoutError):
@@ -113,7 +115,7 @@ def test_a_node_that_lost_its_session_does_not_put_its_older_declarations_back()
 def test_a_job_of_a_file_that_was_refused_is_taken_over_when_its_name_is_free() -> None:
     async def story() -> None:
         async with open_store("memory://", clock=CLOCK) as store:
-            n1, n2, told = Owner(Origin.FILE, "n1"), Owner(Origin.FILE, "n2"), Mock()
+            n1, n2, told = DeclarationOwner(Origin.FILE, "n1"), DeclarationOwner(Origin.FILE, "n2"), Mock()
             await kept(store, n1, Written(), command("a"))
             declared = n2, (command("a"),)
             other = keep_declared_jobs(store, NodeId("n2"), "/i", lambda: declared, told, Written())

@@ -11,7 +11,7 @@ from rota.model.ids import Key, LeaseId, NodeId, Revision, SessionId
 from rota.model.node import Node, NodeLoad, NodeStatus, Role
 from rota.model.peers import DutyHeld
 from rota.model.resource import LabelsSet
-from rota.store.follow import News
+from rota.store.follow import PrefixChanges
 from rota.store.port import Change, Entry
 
 NODE = Node(
@@ -34,9 +34,9 @@ LABELS = LabelsSet(node=NODE.id, labels={"gpu": "yes", "zone": None}, since=NODE
 DUTY = DutyHeld(beat=1, node=NODE.id, session=NODE.session)
 
 
-def news(key: Key, record: object | None, *, is_whole: bool = False) -> News:
+def news(key: Key, record: object | None, *, is_whole: bool = False) -> PrefixChanges:
     entry = None if record is None else Entry(key, codec.encode(record), Revision(1), Revision(1))
-    return News((Change(key, entry),), Revision(1), is_whole)
+    return PrefixChanges((Change(key, entry),), Revision(1), is_whole)
 
 
 @pytest.fixture

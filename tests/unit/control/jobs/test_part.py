@@ -8,21 +8,21 @@ from typing import Any, cast
 from unittest.mock import AsyncMock
 
 from rota.control.jobs import verbs
-from rota.control.jobs.ends import Ended, Outcomes
+from rota.control.jobs.ends import EndedAttempt, PendingOutcomes
 from rota.control.jobs.owner import UNTOLD
-from rota.control.jobs.part import JobsPart, Surroundings
+from rota.control.jobs.part import JobsDependencies, JobsPart
 from rota.decide.jobs.due import new_run
 from rota.decide.jobs.outcome import bind
 from rota.kit import virtual
 from rota.kit.record import replace
-from rota.kit.virtual import Group
+from rota.kit.virtual import CallbackGroup
 from rota.model import codec, keys
 from rota.model.errors import Unavailable, Unknown
 from rota.model.ids import NodeId, Revision, SessionId
 from rota.model.job import Cause, JobSpec, Origin, Outcome, RunOrder, RunRecord, RunState, order_for
-from rota.model.link import Accepted, Refused, Start
+from rota.model.link import Accepted, AttemptRefused, StartAttempt
 from rota.model.node import NodeStatus
-from rota.node.session import Session, in_session
+from rota.node.session import NodeSession, in_session
 from rota.node.status import publish_status
 from rota.store import Delete, Put, Store, open_store
 from rota.store.port import Commit
@@ -75,8 +75,8 @@ class FakeLink:
         self._fleet, self._node = fleet, node
 
     async def dispatch_many(
-        self, starts: Sequence[Start], *, timeout: timedelta | None = None
-    ) -> list[Accepted | Refused]:
+        self, starts: Sequence[StartAttempt], *, timeout: timedelta | None = None
+    ) -> list[Accepted | AttemptRefused]:
         self._fleet.told += [(self._node, start.attempt.run) for start in starts]
         trouble = self._fleet.trouble.get(self._node)
         if isinstance(trouble, Unavailable):
@@ -91,8 +91,8 @@ class Member:
     """One node."""
 
     def __init__(self, name: str, executors: int, took: float) -> None:
-        self.name, self.runs, self.outcomes = name, FakeRuns(executors, took), Outcomes()
-        self.group = Group(name)
+        self.name, self.runs, self.outcomes = name, FakeRuns(executors, took), PendingOutcomes()
+        self.group = CallbackGroup(name)
         self.part: Any = None
         self.task: asyncio.Task[None] | None = None
 
@@ -110,8 +110,8 @@ class Fleet:
     def start(self, name: str, *, executors: int = 4, took: float = 0.1) -> Member:
         member = self.nodes[NodeId(name)] = Member(name, executors, took)
 
-        async def body(session: Session) -> None:
-            around = Surroundings(member.runs, member.outcomes, CLOCK, self._tell, self._link)
+        async def body(session: NodeSession) -> None:
+            around = JobsDependencies(member.runs, member.outcomes, CLOCK, self._tell, self._link)
             may_act = lambda: session.keeper.may_act  # noqa: E731
             member.part = JobsPart(self.store, session.node, session.incarnation, may_act, around)
             async with asyncio.TaskGroup() as parts:
@@ -266,7 +266,7 @@ def test_a_lost_nodes_run_is_tried_again_soon_after_its_lease_ends() -> None:
         a.group.thaw()
         told = a.runs.began[0]
         assert told.session is not None
-        a.outcomes.add(Ended(told, told.session, Outcome(state=RunState.FAILED, error="late")))
+        a.outcomes.add(EndedAttempt(told, told.session, Outcome(state=RunState.FAILED, error="late")))
         await asyncio.sleep(5)
         (late,) = await fleet.runs()
         assert (late.state, late.epoch, late.node) == (run.state, run.epoch, "b")
@@ -525,7 +525,7 @@ def test_a_run_nobody_owns_any_more_leaves_no_trace_when_its_outcome_comes() -> 
         await asyncio.sleep(2)
         await fleet.store.commit(Delete(keys.run(id)))
         order = a.runs.began[0]
-        a.outcomes.add(Ended(order, SessionId("gone"), Outcome(state=RunState.SUCCEEDED)))
+        a.outcomes.add(EndedAttempt(order, SessionId("gone"), Outcome(state=RunState.SUCCEEDED)))
         await asyncio.sleep(2)
         assert await fleet.runs() == []
         assert not a.outcomes.waiting
@@ -606,13 +606,13 @@ def test_an_outcome_that_a_session_was_writing_when_it_ended_is_told_by_the_next
         order = RunOrder(run="x/gone", attempt=1, epoch=1, session=SessionId("before"), job="x")
         asked = asyncio.Event()
 
-        async def ask(ended: Ended) -> bool:
+        async def ask(ended: EndedAttempt) -> bool:
             asked.set()
             await asyncio.Event().wait()
             return True
 
         member.part.owner._ends._settle = ask
-        member.outcomes.add(Ended(order, SessionId("before"), Outcome(state=RunState.SUCCEEDED)))
+        member.outcomes.add(EndedAttempt(order, SessionId("before"), Outcome(state=RunState.SUCCEEDED)))
         await asked.wait()
         assert not member.outcomes.waiting
         assert member.task is not None

@@ -18,7 +18,7 @@ from rota.store import Delete, Put, Store, open_store
 from rota.store.logs.folder import FolderLogs
 from rota.store.logs.open import open_logs
 from rota.store.logs.port import LogChunk
-from rota.store.port import Listing
+from rota.store.port import ScanResult
 from tests.kit.waiting import eventually
 
 NOW = datetime.now(UTC)
@@ -131,7 +131,7 @@ class Counted:
         self._store, self.read = store, 0
         self.commit = store.commit
 
-    async def scan(self, *args: Any, **more: Any) -> Listing:
+    async def scan(self, *args: Any, **more: Any) -> ScanResult:
         listing = await self._store.scan(*args, **more)
         self.read += len(listing.entries)
         return listing

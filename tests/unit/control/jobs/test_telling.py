@@ -15,7 +15,7 @@ from rota.kit import virtual
 from rota.model.errors import Denied, Invalid, RotaError, Unavailable, Unknown
 from rota.model.ids import NodeId, Revision, SessionId
 from rota.model.job import Cause, JobSpec, order_for
-from rota.model.link import Accepted, Refused, Start
+from rota.model.link import Accepted, AttemptRefused, StartAttempt
 from tests.kit.virtual_trials import CLOCK
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -30,8 +30,8 @@ class Line:
         self.errors, self.asked = list(errors), 0
 
     async def dispatch_many(
-        self, starts: Sequence[Start], *, timeout: timedelta | None = None
-    ) -> list[Accepted | Refused]:
+        self, starts: Sequence[StartAttempt], *, timeout: timedelta | None = None
+    ) -> list[Accepted | AttemptRefused]:
         self.asked += 1
         if self.errors:
             raise self.errors.pop(0)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from rota.control.jobs.view import JobsView
-from rota.control.jobs.writing import Step, Writer
+from rota.control.jobs.writing import Step, StepWriter
 from rota.model import keys
 from rota.model.job import Cause, RunRecord
 from rota.store import Absent, At, Delete, Put, Store, incarnation, open_store
@@ -23,8 +23,8 @@ def step(number: int) -> Step:
     return Step({key: run(number)}, (Absent(key),), number)
 
 
-async def writer(store: Store) -> Writer:
-    return Writer(store, await incarnation.current(store, CLOCK), JobsView())
+async def writer(store: Store) -> StepWriter:
+    return StepWriter(store, await incarnation.current(store, CLOCK), JobsView())
 
 
 async def test_many_steps_go_in_few_commits() -> None:
@@ -71,7 +71,7 @@ async def test_nothing_is_written_into_another_incarnation() -> None:
 async def test_what_was_written_is_in_the_view() -> None:
     async with open_store("memory://") as store:
         view = JobsView()
-        writing = Writer(store, await incarnation.current(store, CLOCK), view)
+        writing = StepWriter(store, await incarnation.current(store, CLOCK), view)
         (revision,) = (await writing.write([step(1)])).values()
         assert view.live[run(1).id].modified == revision
 

@@ -8,7 +8,7 @@ import pytest
 
 from rota.committers.memory import MemoryCommitter
 from rota.committers.port import Swept
-from rota.committers.verdict import Verdict
+from rota.committers.verdict import PublishVerdict
 from rota.control.streams import moving, verbs
 from rota.decide.streams.group import NO_START_TIME
 from rota.decide.streams.plan import MADE_ANEW
@@ -448,7 +448,7 @@ def test_what_was_published_since_the_last_look_at_the_source_is_not_taken_for_g
 
 def test_what_keeps_a_task_from_publishing_is_in_the_status(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(trial: Trial, node: Node) -> None:
-        async def away(*_: object) -> Verdict:
+        async def away(*_: object) -> PublishVerdict:
             raise Unavailable("output memory: it is away")
 
         with monkeypatch.context() as patch:
@@ -466,7 +466,7 @@ def test_what_keeps_a_task_from_publishing_is_in_the_status(monkeypatch: pytest.
 
 def test_a_stream_that_cannot_publish_is_unhealthy_however_much_it_agrees_on(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(trial: Trial, node: Node) -> None:
-        async def away(*_: object) -> Verdict:
+        async def away(*_: object) -> PublishVerdict:
             raise Unavailable("output memory: it is read-only")
 
         await trial.declare(duration="10m", checkpoint_every="3s")

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from rota.decide.jobs.backfill import Kept, backfill, kept
+from rota.decide.jobs.backfill import KeptDueTimes, backfill, kept
 from rota.decide.jobs.due import new_run
 from rota.decide.jobs.retention import doomed
 from rota.kit.record import replace
@@ -17,7 +17,7 @@ START = datetime(2026, 3, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 
-ALL = Kept(since=START)
+ALL = KeptDueTimes(since=START)
 """Nothing was cleared away, and there is nothing."""
 
 
@@ -31,7 +31,7 @@ def job(**options):
 
 
 def test_what_is_missing_is_made_and_the_rest_left_alone():
-    existing = Kept({run_id("a", START + 2 * HOUR)}, since=START)
+    existing = KeptDueTimes({run_id("a", START + 2 * HOUR)}, since=START)
     runs = backfill(job(every=HOUR), JobCursor(upto=START + 9 * HOUR), START, START + 3 * HOUR, existing, START)
     assert [run.due for run in runs] == [START, START + HOUR, START + 3 * HOUR]
     assert {run.cause for run in runs} == {Cause.BACKFILL}
@@ -44,25 +44,25 @@ def test_what_is_still_to_come_is_not_filled_in():
 
 @pytest.mark.parametrize("cursor", [None, JobCursor()])
 def test_what_is_due_but_not_decided_is_left_to_whoever_decides_it(cursor):
-    runs = backfill(job(every=HOUR), cursor, START - HOUR, START + 5 * HOUR, Kept(), START + 5 * HOUR)
+    runs = backfill(job(every=HOUR), cursor, START - HOUR, START + 5 * HOUR, KeptDueTimes(), START + 5 * HOUR)
     assert [run.due for run in runs] == [START - HOUR, START]
 
 
 def test_what_was_due_while_it_was_disabled_can_be_filled_in():
     enabled_again = replace(job(every=HOUR), since=START + 3 * HOUR)
-    existing = Kept({run_id("a", START)}, since=START)
+    existing = KeptDueTimes({run_id("a", START)}, since=START)
     runs = backfill(enabled_again, JobCursor(upto=START), START, START + 9 * HOUR, existing, START)
     assert [run.due for run in runs] == [START + HOUR, START + 2 * HOUR, START + 3 * HOUR]
 
 
 def test_too_many_at_a_time():
     with pytest.raises(Invalid, match="more than 1000 times"):
-        backfill(job(every=timedelta(seconds=1)), None, START - HOUR, START, Kept(), START + HOUR)
+        backfill(job(every=timedelta(seconds=1)), None, START - HOUR, START, KeptDueTimes(), START + HOUR)
 
 
 def test_a_job_without_a_schedule():
     with pytest.raises(Invalid, match="has no schedule"):
-        backfill(job(), None, START, START + HOUR, Kept(), START)
+        backfill(job(), None, START, START + HOUR, KeptDueTimes(), START)
 
 
 def test_what_may_have_run_and_was_cleared_is_refused_unless_forced():

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 import pytest
 
 from rota.decide.jobs.circle import circle
-from rota.decide.jobs.declared import Owner, differ, undeclared
+from rota.decide.jobs.declared import DeclarationOwner, differ, undeclared
 from rota.model.job import JobRecord, JobSpec, Origin
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
-SHOP = Owner(Origin.APP, "shop")
-FILE = Owner(Origin.FILE, "n1")
+SHOP = DeclarationOwner(Origin.APP, "shop")
+FILE = DeclarationOwner(Origin.FILE, "n1")
 
 
 def wanted(name, **options):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from rota.decide.jobs.dispatch import Member, dispatch, is_ready
+from rota.decide.jobs.dispatch import EligibleNode, dispatch, is_ready
 from rota.model.ids import NodeId, SessionId
 from rota.model.job import Cause, JobSpec, Outcome, RunRecord, RunState, Try, run_id
 
@@ -18,7 +18,7 @@ ANY = {"a": JobSpec(name="a", concurrency=None), "b": JobSpec(name="b", concurre
 
 def member(name, free=4, **changes):
     given = {"jobs": frozenset({"a", "b"}), **changes}
-    return Member(node=NodeId(name), session=SessionId(name), free=free, **given)
+    return EligibleNode(node=NodeId(name), session=SessionId(name), free=free, **given)
 
 
 def run(number=0, job="a"):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rota.decide.placement import Bind, Demand, Place
+from rota.decide.placement import BindReplica, Demand, Place
 from rota.model.ids import NodeId
 
 ROOM = "room"
@@ -59,14 +59,16 @@ def possible(wanted: Sequence[tuple[Demand, int]], places: Sequence[Place]) -> i
     return sum(give(demand.key, set()) for demand, count in wanted for _ in range(count))
 
 
-def per_node(binds: Sequence[Bind]) -> Mapping[str, int]:
+def per_node(binds: Sequence[BindReplica]) -> Mapping[str, int]:
     counts: dict[str, int] = {}
     for bind in binds:
         counts[bind.node] = counts.get(bind.node, 0) + 1
     return dict(sorted(counts.items()))
 
 
-def apply(wanted: Sequence[Demand], places: Sequence[Place], binds: Sequence[Bind]) -> tuple[list[Demand], list[Place]]:
+def apply(
+    wanted: Sequence[Demand], places: Sequence[Place], binds: Sequence[BindReplica]
+) -> tuple[list[Demand], list[Place]]:
     """Demands and places once the binds are carried out."""
     costs = {demand.key: demand.cost for demand in wanted}
     new = {demand.key: [bind.node for bind in binds if bind.key == demand.key] for demand in wanted}

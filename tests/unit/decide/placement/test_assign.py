@@ -5,17 +5,17 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.decide.placement import Held, Instructions, assign
+from rota.decide.placement import Holdings, Instructions, assign
 from rota.model.ids import NodeId
 from tests.unit.decide.placement.builders import demand, demands, node
 
 A, B, C = NodeId("a"), NodeId("b"), NodeId("c")
 
 
-def held(**keys: str) -> Held:
+def held(**keys: str) -> Holdings:
     """Nodes with 10 slots each, and the keys they hold, one letter each."""
     tasks = {NodeId(id): dict.fromkeys(held, 1) for id, held in keys.items()}
-    return Held([node(id, 10, len(held)) for id, held in tasks.items()], tasks)
+    return Holdings([node(id, 10, len(held)) for id, held in tasks.items()], tasks)
 
 
 def test_every_node_gets_a_set_be_it_an_empty_one() -> None:
@@ -38,7 +38,7 @@ def test_what_is_removed_ends_wherever_it_runs() -> None:
 
 
 def test_what_is_removed_makes_room_first() -> None:
-    full = Held([node("a", 3, 3)], {A: {"x": 3}})
+    full = Holdings([node("a", 3, 3)], {A: {"x": 3}})
     assert assign(full, [demand("y", cost=2)], ["x"]) == {A: Instructions(add=("y",), end=("x",))}
 
 
@@ -54,7 +54,7 @@ def test_what_would_end_and_begin_on_the_same_node_stays() -> None:
 
 
 def test_shares_are_those_of_placement() -> None:
-    fleet = Held([node("a", 100), node("b", 40), node("c", 10)], {})
+    fleet = Holdings([node("a", 100), node("b", 40), node("c", 10)], {})
     told = assign(fleet, demands(20, 2), [])
     assert {id: len(instructions.add) for id, instructions in told.items()} == {A: 20, B: 16, C: 4}
 

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.decide.placement.shares import POLICIES, Offer, largest_remainder, level
+from rota.decide.placement.shares import POLICIES, NodeOffer, largest_remainder, level
 
 
-def offers(*free: int, used: tuple[int, ...] = (), cap: int | None = None) -> list[Offer]:
+def offers(*free: int, used: tuple[int, ...] = (), cap: int | None = None) -> list[NodeOffer]:
     return [
-        Offer(cap=slots if cap is None else min(cap, slots), free=slots, used=used[place] if used else 0)
+        NodeOffer(cap=slots if cap is None else min(cap, slots), free=slots, used=used[place] if used else 0)
         for place, slots in enumerate(free)
     ]
 
@@ -40,13 +40,13 @@ def test_largest_remainder(want: int, weights: list[int], caps: list[int], expec
         pytest.param("round-robin", offers(30, 10), [4, 4], id="round-robin: alike"),
     ],
 )
-def test_policies(policy: str, given: list[Offer], expected: list[int]) -> None:
+def test_policies(policy: str, given: list[NodeOffer], expected: list[int]) -> None:
     assert POLICIES[policy].share(8, given, 0) == expected
 
 
 @pytest.mark.parametrize("policy", ["least-loaded", "most-free"])
 def test_of_equal_nodes_the_idlest_comes_first(policy: str) -> None:
-    given = [Offer(9, 9, 0, load=80.0), Offer(9, 9, 0, load=20.0)]
+    given = [NodeOffer(9, 9, 0, load=80.0), NodeOffer(9, 9, 0, load=20.0)]
     assert POLICIES[policy].share(1, given, 0) == [0, 1]
 
 
@@ -65,7 +65,7 @@ def test_random_draws_differ_from_turn_to_turn_and_are_about_even() -> None:
 
 some_offers = st.lists(
     st.builds(
-        lambda cap, extra, used, load, cost: Offer(cap, cap * cost + extra, used, load, cost),
+        lambda cap, extra, used, load, cost: NodeOffer(cap, cap * cost + extra, used, load, cost),
         st.integers(0, 9),
         st.integers(0, 5),
         st.integers(0, 20),
@@ -77,14 +77,14 @@ some_offers = st.lists(
 
 
 @given(st.sampled_from(sorted(POLICIES)), st.integers(0, 60), some_offers, st.integers(0, 1 << 40))
-def test_shares_add_up_and_keep_to_the_caps(policy: str, want: int, given: list[Offer], turn: int) -> None:
+def test_shares_add_up_and_keep_to_the_caps(policy: str, want: int, given: list[NodeOffer], turn: int) -> None:
     shares = POLICIES[policy].share(want, given, turn)
     assert sum(shares) == min(want, sum(offer.cap for offer in given))
     assert all(0 <= share <= offer.cap for share, offer in zip(shares, given, strict=True))
 
 
 @given(st.integers(0, 60), some_offers)
-def test_uncapped_weighted_shares_are_within_one_of_the_exact_part(want: int, given: list[Offer]) -> None:
+def test_uncapped_weighted_shares_are_within_one_of_the_exact_part(want: int, given: list[NodeOffer]) -> None:
     free = [offer.free for offer in given]
     shares = largest_remainder(want, free, [want + 1] * len(free))
     for share, slots in zip(shares, free, strict=True):
@@ -92,7 +92,9 @@ def test_uncapped_weighted_shares_are_within_one_of_the_exact_part(want: int, gi
 
 
 @given(st.integers(0, 60), some_offers, st.lists(st.integers(-9, 9), min_size=7, max_size=7))
-def test_levelling_is_the_same_as_always_raising_the_lowest(want: int, given: list[Offer], start: list[int]) -> None:
+def test_levelling_is_the_same_as_always_raising_the_lowest(
+    want: int, given: list[NodeOffer], start: list[int]
+) -> None:
     heights = start[: len(given)]
     ties = list(range(len(given)))
     shares = [0] * len(given)

@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 
 from rota.committers.verdict import Turn, judge
-from rota.decide.streams.group import Member, Tuning
+from rota.decide.streams.group import GroupMember, Tuning
 from rota.decide.streams.plan import Aims, plan
 from rota.kit.record import replace
 from rota.model.ids import NodeId, Revision
 from rota.model.stream import Group, StreamTaskStatus, TaskState
-from rota.workloads.streams.progress import Next, Progress
+from rota.workloads.streams.progress import Next, TaskProgress
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 TUNING = Tuning(
@@ -31,7 +31,7 @@ class Task:
 
     placed: datetime
     ready: datetime
-    way: Progress
+    way: TaskProgress
     is_mute: bool = False
     """Does it go on without ever saying anything?"""
 
@@ -120,11 +120,11 @@ class SmallFleet:
                 self.log[partition] += self.chance.randint(0, 5)
 
     def _lead(self) -> None:
-        members: dict[str, list[Member]] = {}
+        members: dict[str, list[GroupMember]] = {}
         for (group, slot), task in self.tasks.items():
             status = self.statuses.get((group, slot))
             known = status if status and status.epoch == task.way.epoch else None
-            member = Member(slot=slot, epoch=task.way.epoch, node=NodeId("n"), placed=task.placed, status=known)
+            member = GroupMember(slot=slot, epoch=task.way.epoch, node=NodeId("n"), placed=task.placed, status=known)
             members.setdefault(group, []).append(member)
         made = plan(self.aims, list(self.groups.values()), members, dict(self.committed), self.now)
         self.groups = made.groups
@@ -142,7 +142,7 @@ class SmallFleet:
                     self._epoch += 1
                     wait = timedelta(seconds=self.chance.choice((0, 1, 2)))
                     is_mute = self.has_faults and self.chance.random() < 0.05
-                    way = Progress(slot=slot, epoch=Revision(self._epoch), group=group)
+                    way = TaskProgress(slot=slot, epoch=Revision(self._epoch), group=group)
                     self.tasks[group.id, slot] = Task(self.now, self.now + wait, way, is_mute=is_mute)
 
     def _harm(self) -> None:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rota.decide.streams.health import Health, Quiet, Streak, dropped, state
+from rota.decide.streams.health import Quiet, Streak, StreamHealth, dropped, state
 from rota.model.ids import NodeId, Revision
 from rota.model.stream import StreamState, StreamTaskStatus, StreamWishes, TaskState
 
@@ -37,8 +37,8 @@ def test_only_three_in_a_row_change_it(words: str, is_bad: bool) -> None:
     assert streak(words).is_bad is is_bad
 
 
-def looked(words: str, tasks: str = "") -> Health:
-    return Health(looks=streak(words), tasks=streak(tasks), has_looked="+" in words)
+def looked(words: str, tasks: str = "") -> StreamHealth:
+    return StreamHealth(looks=streak(words), tasks=streak(tasks), has_looked="+" in words)
 
 
 @pytest.mark.parametrize(
@@ -54,18 +54,18 @@ def looked(words: str, tasks: str = "") -> Health:
         (looked("---"), StreamWishes(is_terminated=True), False, StreamState.STOPPING),
     ],
 )
-def test_what_is_shown(health: Health, wishes: StreamWishes, is_idle: bool, shown: StreamState) -> None:
+def test_what_is_shown(health: StreamHealth, wishes: StreamWishes, is_idle: bool, shown: StreamState) -> None:
     assert state(health, wishes, is_idle=is_idle) is shown
 
 
 def test_tasks_that_fail_and_groups_that_publish_are_counted_in_that_order() -> None:
-    health = Health().tasked(failures=3, agreements=0, publishes=1)
+    health = StreamHealth().tasked(failures=3, agreements=0, publishes=1)
     assert health.tasks.is_bad
     assert not health.tasked(failures=0, agreements=1, publishes=1).tasks.is_bad
 
 
 def test_agreements_prove_nothing_while_a_task_cannot_publish() -> None:
-    health = Health().tasked(failures=3, agreements=0, publishes=0).saw_trouble("the output is read-only", NOON)
+    health = StreamHealth().tasked(failures=3, agreements=0, publishes=0).saw_trouble("the output is read-only", NOON)
     assert health.tasked(failures=0, agreements=9, publishes=0).tasks.is_bad
     assert not health.tasked(failures=0, agreements=0, publishes=3).tasks.is_bad
     assert not health.saw_trouble("", NOON).tasked(failures=0, agreements=3, publishes=0).tasks.is_bad

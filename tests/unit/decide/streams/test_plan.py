@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rota.decide.streams.group import NO_PAUSE, NO_START_TIME, Member, hesitation, reading_since
+from rota.decide.streams.group import NO_PAUSE, NO_START_TIME, GroupMember, hesitation, reading_since
 from rota.decide.streams.plan import MADE_ANEW, Aims, numbered, plan
 from rota.kit.record import replace
 from rota.model.ids import NodeId, Revision
@@ -135,14 +135,14 @@ def test_a_stopping_stream_makes_nothing_new() -> None:
 ONE = replace(AIMS, tasks=1, partitions=[0])
 
 
-def said(group: Group, state: TaskState, **more: Any) -> Member:
+def said(group: Group, state: TaskState, **more: Any) -> GroupMember:
     """The one task of a group, which has been there since noon and says this."""
     me = {"stream": "s", "group": group.id, "slot": 0, "node": NodeId("n"), "epoch": Revision(1), "at": NOON}
     status = StreamTaskStatus(state=state, **me, **more)  # type: ignore[arg-type]
-    return Member(slot=0, epoch=Revision(1), node=NodeId("n"), placed=NOON, status=status)
+    return GroupMember(slot=0, epoch=Revision(1), node=NodeId("n"), placed=NOON, status=status)
 
 
-def after(seconds: timedelta, group: Group, *members: Member) -> Group:
+def after(seconds: timedelta, group: Group, *members: GroupMember) -> Group:
     """What becomes of a group by then."""
     return plan(ONE, [group], {group.id: members}, {0: 0}, NOON + seconds).groups[group.id]
 
@@ -214,5 +214,7 @@ def test_a_wrong_clock_makes_a_group_neither_old_nor_young(off: timedelta, age: 
         started=NOON + timedelta(seconds=4) + off,
         at=now,
     )
-    since = reading_since(group, [Member(slot=0, epoch=Revision(1), node=NodeId("n"), placed=NOON, status=status)], now)
+    since = reading_since(
+        group, [GroupMember(slot=0, epoch=Revision(1), node=NodeId("n"), placed=NOON, status=status)], now
+    )
     assert since == now - timedelta(seconds=age)

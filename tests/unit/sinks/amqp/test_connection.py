@@ -13,7 +13,7 @@ from rota.model.errors import Invalid, RotaError, Unavailable
 from rota.sinks import open_sink
 from rota.sinks import url as urls
 from rota.sinks.amqp import settings
-from rota.sinks.amqp.connection import Connection
+from rota.sinks.amqp.connection import AmqpConnection
 from tests.kit.sinks import Told
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -54,14 +54,14 @@ class Deaf:
         return lambda *_, **__: None
 
 
-async def connected() -> Connection:
+async def connected() -> AmqpConnection:
     """A connection that hears what the test feeds it."""
-    connection = Connection(settings.read(urls.parse("amqp://127.0.0.1?timeout=30s")), Deaf())
+    connection = AmqpConnection(settings.read(urls.parse("amqp://127.0.0.1?timeout=30s")), Deaf())
     connection.connection_made(cast(asyncio.Transport, Deaf()))
     return connection
 
 
-async def answered(connection: Connection, asking: Coroutine[None, None, None], *answers: bytes) -> None:
+async def answered(connection: AmqpConnection, asking: Coroutine[None, None, None], *answers: bytes) -> None:
     """Return when what was asked has these answers."""
     asked = asyncio.create_task(asking)
     for answer in answers:

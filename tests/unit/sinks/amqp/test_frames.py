@@ -8,7 +8,7 @@ from pika import spec
 from pika.frame import decode_frame
 
 from rota.sinks.amqp import methods
-from rota.sinks.amqp.frames import BEAT, METHOD, Decoder, Frame, Garbled, Reader, frame, short, table
+from rota.sinks.amqp.frames import BEAT, METHOD, AmqpDecoder, FieldReader, Frame, Garbled, frame, short, table
 from rota.sinks.amqp.publishing import MOST_ROUTES, Encoder, returned_id
 from rota.sinks.template import compile_template
 from tests.kit.sinks import NOON, message
@@ -40,7 +40,7 @@ def read_by_pika(data: bytes) -> list[object]:
 
 def told(method: object, channel: int = 0) -> methods.Told:
     """What we make of a method that pika wrote."""
-    (one,) = Decoder().feed(pika.frame.Method(channel, method).marshal())
+    (one,) = AmqpDecoder().feed(pika.frame.Method(channel, method).marshal())
     assert one.type == METHOD
     return methods.parse(one.payload)
 
@@ -48,7 +48,7 @@ def told(method: object, channel: int = 0) -> methods.Told:
 def test_frames_are_found_however_the_bytes_come() -> None:
     payloads = [bytes([number]) * number for number in range(1, 60)]
     stream = b"".join(frame(METHOD, number, payload) for number, payload in enumerate(payloads))
-    decoder, found, start = Decoder(), [], 0
+    decoder, found, start = AmqpDecoder(), [], 0
     chance = random.Random(1)
     while start < len(stream):
         end = start + chance.randrange(1, 40)
@@ -68,12 +68,12 @@ def test_frames_are_found_however_the_bytes_come() -> None:
 )
 def test_what_is_not_amqp_is_said_to_be(data: bytes, why: str) -> None:
     with pytest.raises(Garbled, match=why):
-        Decoder().feed(data)
+        AmqpDecoder().feed(data)
 
 
 def test_a_field_that_ends_too_early_is_garbled() -> None:
     with pytest.raises(Garbled, match="middle of a field"):
-        Reader(b"\x05ab").short()
+        FieldReader(b"\x05ab").short()
     with pytest.raises(Garbled, match=r"method 50\.10"):
         methods.parse(bytes([0, 50, 0, 10]))
 
@@ -169,13 +169,13 @@ def test_a_body_goes_in_as_many_frames_as_it_needs(size: int) -> None:
 
 def test_the_id_of_a_returned_message_is_found() -> None:
     data = encoder().encode([message(7, key="k")], LARGEST_FRAME)
-    _, header, _ = Decoder().feed(data)
+    _, header, _ = AmqpDecoder().feed(data)
     assert returned_id(header.payload) == (7).to_bytes(16)
 
 
 def test_a_returned_message_of_somebody_else_has_no_id_of_ours() -> None:
     strange = pika.frame.Header(1, 5, pika.BasicProperties(message_id="x")).marshal()
-    (header,) = Decoder().feed(strange)
+    (header,) = AmqpDecoder().feed(strange)
     assert returned_id(header.payload) == b""
 
 

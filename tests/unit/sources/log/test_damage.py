@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from rota.kit.clock import SYSTEM
 from rota.sources.log import index
-from rota.sources.log.layout import Meta, Partition, Place
-from rota.sources.log.partition import Lost, PartitionReader, bounds
+from rota.sources.log.layout import LogFolder, Meta, PartitionFolder
+from rota.sources.log.partition import PartitionReader, RecordsLost, bounds
 from rota.sources.log.writer import NEVER, PartitionWriter
 from rota.sources.port import NewRecord, Record
 
@@ -29,19 +29,19 @@ class Original:
     meta: Meta
     records: list[Record]
 
-    def partition(self, folder: Path) -> Partition:
+    def partition(self, folder: Path) -> PartitionFolder:
         """Its only partition, in a copy."""
-        return Place(folder, "log").partition(0, self.meta)
+        return LogFolder(folder, "log").partition(0, self.meta)
 
 
-def write(partition: Partition, meta: Meta, records: list[NewRecord]) -> PartitionWriter:
+def write(partition: PartitionFolder, meta: Meta, records: list[NewRecord]) -> PartitionWriter:
     with closing(PartitionWriter(partition, meta, NEVER, SYSTEM, "log")) as writer:
         for start in range(0, len(records), 7):
             writer.append(records[start : start + 7])
         return writer
 
 
-def read(partition: Partition, offset: int = 0) -> tuple[list[Record], list[int]]:
+def read(partition: PartitionFolder, offset: int = 0) -> tuple[list[Record], list[int]]:
     """What can be read, and the offsets that were told to be lost."""
     found: list[Record] = []
     lost: list[int] = []
@@ -51,7 +51,7 @@ def read(partition: Partition, offset: int = 0) -> tuple[list[Record], list[int]
                 while taken := reader.take(10):
                     found += taken
                 return found, lost
-            except Lost as error:
+            except RecordsLost as error:
                 gap = error.missing.gap
                 lost += range(gap.first, gap.last + 1)
                 offset = gap.last + 1
@@ -61,8 +61,8 @@ def read(partition: Partition, offset: int = 0) -> tuple[list[Record], list[int]
 def original(tmp_path_factory: pytest.TempPathFactory) -> Original:
     """Several segments, an index with hints, and records whose values are copies of segments."""
     folder = tmp_path_factory.mktemp("log") / "log"
-    meta = Place(folder, "log").create(1, segment_bytes=2000)
-    partition = Place(folder, "log").partition(0, meta)
+    meta = LogFolder(folder, "log").create(1, segment_bytes=2000)
+    partition = LogFolder(folder, "log").partition(0, meta)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(index, "EVERY", 300)
         write(partition, meta, [NewRecord(value=b"%d" % number * (number % 30)) for number in range(COUNT - 20)])
@@ -75,13 +75,13 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Original:
 
 
 @contextmanager
-def copied(original: Original) -> Iterator[Partition]:
+def copied(original: Original) -> Iterator[PartitionFolder]:
     with TemporaryDirectory() as base:
         shutil.copytree(original.folder, Path(base) / "log")
         yield original.partition(Path(base) / "log")
 
 
-def check(original: Original, partition: Partition) -> int:
+def check(original: Original, partition: PartitionFolder) -> int:
     """Nothing wrong was read, and nothing is missing silently below the end; the end."""
     found, lost = read(partition)
     assert found == [original.records[record.offset] for record in found]
@@ -177,7 +177,7 @@ def test_a_reader_goes_on_behind_damage_where_it_was_told_to(original: Original)
         first = partition.segments()[1]
         path = partition.segment(first)
         path.write_bytes(flip(30, 1)(path.read_bytes()))
-        with closing(PartitionReader(partition, first)) as reader, pytest.raises(Lost) as caught:
+        with closing(PartitionReader(partition, first)) as reader, pytest.raises(RecordsLost) as caught:
             reader.take(1)
         gap = caught.value.missing.gap
         assert gap.first == first

@@ -15,9 +15,9 @@ from rota.kit.instant import Instant
 from rota.model.errors import Conflict, Invalid, NotFound, Unavailable, Unknown
 from rota.sources import Bounds, NewRecord, Record, log_place, open_log
 from rota.sources.log import batches, index, retention
-from rota.sources.log.layout import SEGMENT_BYTES, Meta, Partition, Place
-from rota.sources.log.partition import Lost, PartitionReader, bounds, offset_at
-from rota.sources.log.retention import Kept
+from rota.sources.log.layout import SEGMENT_BYTES, LogFolder, Meta, PartitionFolder
+from rota.sources.log.partition import PartitionReader, RecordsLost, bounds, offset_at
+from rota.sources.log.retention import KeptSegment
 from rota.sources.log.writer import ALWAYS, NEVER, Fsync, PartitionWriter
 from tests.kit.disks import small_files
 from tests.kit.sources import at, new, news, numbers
@@ -42,10 +42,10 @@ class OneLog:
     """A log of one partition, and those who use it."""
 
     def __init__(self, folder: Path, segment_bytes: int = SEGMENT_BYTES, **keep: int | float) -> None:
-        self.place = Place(folder, "log:///it")
+        self.place = LogFolder(folder, "log:///it")
         created = self.place.create(1, segment_bytes=segment_bytes)
         self.meta = Meta(id=created.id, partitions=1, segment_bytes=segment_bytes, **keep)  # type: ignore[arg-type]
-        self.partition: Partition = self.place.partition(0, self.meta)
+        self.partition: PartitionFolder = self.place.partition(0, self.meta)
         self.clock = HandClock()
 
     def writer(self, fsync: Fsync = NEVER) -> PartitionWriter:
@@ -141,7 +141,7 @@ def test_a_reader_notices_that_a_log_was_made_anew(tmp_path: Path) -> None:
         log.partition.segment(0).unlink()
         with closing(log.writer()) as writer:
             writer.append(news(2))
-        with pytest.raises(Lost) as caught:
+        with pytest.raises(RecordsLost) as caught:
             reader.take(10)
     assert "shorter than it was" in str(caught.value)
 
@@ -260,7 +260,7 @@ def test_a_disk_that_takes_half_a_batch_keeps_nothing_of_it(tmp_path: Path) -> N
     ],
 )
 def test_surplus(keep_bytes: int | None, keep_age: timedelta | None, gone: int) -> None:
-    kept = [Kept(number, 100, NOON - timedelta(minutes=30 - 10 * number)) for number in range(4)]
+    kept = [KeptSegment(number, 100, NOON - timedelta(minutes=30 - 10 * number)) for number in range(4)]
     assert list(retention.surplus(kept, NOON, keep_bytes, keep_age)) == kept[:gone]
 
 
@@ -274,7 +274,7 @@ def test_a_log_keeps_so_many_bytes(tmp_path: Path) -> None:
     start, end = (whole := bounds(log.partition)).start, whole.end
     assert start == log.partition.segments()[0] > 0
     assert numbers(log.read(start)) == list(range(start, end))
-    with pytest.raises(Lost, match="deleted"):
+    with pytest.raises(RecordsLost, match="deleted"):
         log.read(start - 1)
 
 

@@ -13,7 +13,7 @@ from grpc import StatusCode
 from rota.model.errors import Denied, Unavailable, Unknown
 from rota.store import url
 from rota.store.etcd import settings
-from rota.store.etcd.client import LEADER_ONLY, Client
+from rota.store.etcd.client import LEADER_ONLY, EtcdClient
 from rota.store.etcd.pb import etcd_pb2 as pb
 
 TXN, AUTHENTICATE, WATCH = "KV/Txn", "Auth/Authenticate", "Watch/Watch"
@@ -94,8 +94,8 @@ class Channel:
         return self._scripts[method].popleft()
 
 
-def client(channel: Any, *, user: str = "ann:secret@") -> Client:
-    return Client(settings.read(url.parse(f"etcd://{user}a")), channel)
+def client(channel: Any, *, user: str = "ann:secret@") -> EtcdClient:
+    return EtcdClient(settings.read(url.parse(f"etcd://{user}a")), channel)
 
 
 def request() -> pb.WatchRequest:

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from rota.kit.instant import Instant
 from rota.model.errors import Unavailable
-from rota.store.etcd.clock import FINE, PERIOD, ROUNDS, STEP, AgreedClock, Estimate, Reading, refine
-from rota.store.etcd.endpoints import Endpoint
+from rota.store.etcd.clock import FINE, PERIOD, ROUNDS, STEP, AgreedClock, ClockReading, Estimate, refine
+from rota.store.etcd.endpoints import EtcdEndpoint
 from tests.kit.waiting import eventually
 
-A, B, C = (Endpoint(name, 2379) for name in "abc")
+A, B, C = (EtcdEndpoint(name, 2379) for name in "abc")
 EPOCH = 1_800_000_000.0
 
 
@@ -41,16 +41,16 @@ class Members:
         self.clock, self.ahead = clock, ahead
         self.asked = 0
 
-    async def ask(self, member: Endpoint) -> Reading:
+    async def ask(self, member: EtcdEndpoint) -> ClockReading:
         self.asked += 1
         if member.host not in self.ahead:
             raise OSError(f"{member} is out")
         return reading(self.ahead[member.host], self.clock.time)
 
 
-def reading(ahead: float, at: float, *, trip: float = 0.0) -> Reading:
+def reading(ahead: float, at: float, *, trip: float = 0.0) -> ClockReading:
     """What a member shows to one who asks at `at` and hears `trip` later."""
-    return Reading(math.floor(at + trip / 2 + ahead), Instant(at), Instant(at + trip))
+    return ClockReading(math.floor(at + trip / 2 + ahead), Instant(at), Instant(at + trip))
 
 
 @asynccontextmanager
@@ -66,7 +66,7 @@ async def for_ever(_: float) -> None:
 
 
 def test_one_reading_places_a_clock_within_a_second() -> None:
-    estimate = refine(None, Reading(1000.0, Instant(5.0), Instant(5.25)))
+    estimate = refine(None, ClockReading(1000.0, Instant(5.0), Instant(5.25)))
     assert (estimate.low, estimate.high) == (994.75, 996.0)
 
 
@@ -196,7 +196,7 @@ async def test_after_the_first_answer_it_asks_at_ticks_and_is_never_ahead() -> N
 async def test_nobody_waits_for_a_member_that_does_not_answer_while_it_asks_at_ticks() -> None:
     members, is_silent = Members(HandClock(), a=EPOCH), asyncio.Event()
 
-    async def ask(member: Endpoint) -> Reading:
+    async def ask(member: EtcdEndpoint) -> ClockReading:
         if members.asked:
             is_silent.set()
             await asyncio.Event().wait()
@@ -231,7 +231,7 @@ async def test_when_nobody_answers_it_says_so_and_asks_again_next_time() -> None
 
 
 async def test_a_fault_of_our_own_is_not_taken_for_silence() -> None:
-    async def ask(_: Endpoint) -> Reading:
+    async def ask(_: EtcdEndpoint) -> ClockReading:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):

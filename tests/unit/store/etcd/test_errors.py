@@ -5,7 +5,7 @@ import pytest
 from grpc import StatusCode
 
 from rota.model.errors import Denied, Invalid, RotaError, Unavailable, Unknown
-from rota.store.etcd.errors import Refused, cut_short, is_from_there, is_stale_token, translate
+from rota.store.etcd.errors import EtcdRefused, cut_short, is_from_there, is_stale_token, translate
 
 STORE = "etcd://user@127.0.0.1:2379"
 REFUSED = "UNKNOWN: ipv4:127.0.0.1:2379: Failed to connect to remote host: Connection refused"
@@ -87,7 +87,7 @@ def test_who_may_not_is_denied(code: StatusCode, details: str, move: str) -> Non
 )
 def test_a_no_of_etcd_keeps_its_words(code: StatusCode, details: str) -> None:
     for told in both(code, details):
-        assert isinstance(told, Refused)
+        assert isinstance(told, EtcdRefused)
         assert isinstance(told, Invalid)
         assert told.text == details
 

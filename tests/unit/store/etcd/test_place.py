@@ -6,8 +6,8 @@ from rota.model.errors import Compacted
 from rota.model.ids import Revision
 from rota.store import Change, Commit, Entry
 from rota.store.etcd.pb import etcd_pb2 as pb
-from rota.store.etcd.place import Place
-from rota.store.etcd.wire import Wire
+from rota.store.etcd.place import WatchPosition
+from rota.store.etcd.wire import NamespaceCodec
 
 
 def put(key: str, revision: int) -> pb.Event:
@@ -29,8 +29,8 @@ def changed(key: str, revision: int) -> Change:
     return Change(key, Entry(key, b"v", Revision(revision), Revision(revision)))
 
 
-def place(after: int) -> Place:
-    return Place(Wire("/rota"), "/", Revision(after))
+def place(after: int) -> WatchPosition:
+    return WatchPosition(NamespaceCodec("/rota"), "/", Revision(after))
 
 
 def test_commits_come_whole_in_order_and_in_key_order() -> None:
@@ -77,7 +77,7 @@ def test_from_the_beginning_is_not_from_now(after: int) -> None:
 
 
 def test_the_request_covers_the_prefix_and_asks_for_progress() -> None:
-    request = Place(Wire("/rota"), "/nodes/", Revision(1)).request().create_request
+    request = WatchPosition(NamespaceCodec("/rota"), "/nodes/", Revision(1)).request().create_request
     assert (request.key, request.range_end, request.progress_notify) == (b"/rota/nodes/", b"/rota/nodes0", True)
 
 

@@ -8,8 +8,8 @@ import trustme
 from rota.model.errors import Invalid
 from rota.store import url
 from rota.store.etcd import settings
-from rota.store.etcd.endpoints import Endpoint
-from rota.store.etcd.settings import Settings
+from rota.store.etcd.endpoints import EtcdEndpoint
+from rota.store.etcd.settings import EtcdSettings
 
 
 @pytest.fixture(autouse=True)
@@ -37,20 +37,20 @@ def empty(tmp_path: Path) -> Path:
     return path
 
 
-def read(text: str) -> Settings:
+def read(text: str) -> EtcdSettings:
     return settings.read(url.parse(text))
 
 
 def test_a_bare_host_is_enough() -> None:
     found = read("etcd://node-1")
-    assert found.endpoints == (Endpoint("node-1", 2379),)
+    assert found.endpoints == (EtcdEndpoint("node-1", 2379),)
     assert (found.namespace, found.timeout, found.tls, found.user) == ("/rota", 5.0, None, None)
 
 
 def test_everything_at_once(files: dict[str, Path]) -> None:
     query = "&".join(f"{name}={path}" for name, path in files.items())
     found = read(f"etcd://ann:secret@a:1,b:2/prod/eu/?timeout=250ms&server_name=etcd&{query}")
-    assert found.endpoints == (Endpoint("a", 1), Endpoint("b", 2))
+    assert found.endpoints == (EtcdEndpoint("a", 1), EtcdEndpoint("b", 2))
     assert (found.namespace, found.timeout, found.user, found.password) == ("/prod/eu", 0.25, "ann", "secret")
     assert found.tls is not None
     assert found.tls.authority == files["ca"].read_bytes()

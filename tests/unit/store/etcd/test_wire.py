@@ -6,9 +6,9 @@ from rota.model.errors import LeaseLost
 from rota.model.ids import LeaseId, Revision
 from rota.store import Absent, At, Delete, Entry, Put
 from rota.store.etcd.pb import etcd_pb2 as pb
-from rota.store.etcd.wire import Wire, lease_number, stale
+from rota.store.etcd.wire import NamespaceCodec, lease_number, stale
 
-WIRE = Wire("/prod")
+WIRE = NamespaceCodec("/prod")
 
 
 def test_keys_go_out_with_the_namespace_and_come_in_without() -> None:

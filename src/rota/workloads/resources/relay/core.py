@@ -1,8 +1,8 @@
 """The relay's core: where each message goes that is handed over, and when it is acked.
 
 It knows no socket, disk or broker and reads no clock. Whoever runs it says what happened and when, asks `take_touched`
-where something is to be done, does it (`Line.acked`, `Outlet.to_publish`, `Outlet.to_spool`, `Outlet.to_read`,
-`Peer.take`), and says how it went. The same calls give the same answers, so that the simulator can try them by the
+where something is to be done, does it (`InboundLine.acked`, `Outlet.to_publish`, `Outlet.to_spool`, `Outlet.to_read`,
+`PeerRelay.take`), and says how it went. The same calls give the same answers, so that the simulator can try them by the
 thousand.
 
 A message meets its copies at the relay that the map names; what becomes of it there is in `home`. Only when that is
@@ -12,8 +12,8 @@ acked when its home has acked it. An ack says which messages were rejected.
 When the map changes, what was not begun goes to its new home at once; what was begun ends here. What is awaited from
 the homes before, and owed to those that follow, is in `moves`.
 
-A line whose messages find no room should not be read until there is room again; `Line.is_stopped` says so. What is
-passed on has room of its own, so that two relays that are full of messages for each other still take them in.
+A line whose messages find no room should not be read until there is room again; `InboundLine.is_stopped` says so. What
+is passed on has room of its own, so that two relays that are full of messages for each other still take them in.
 """
 
 from collections import deque
@@ -21,42 +21,54 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from rota.model.ids import Instant, NodeId
 from rota.model.relay import RelayMap
-from rota.workloads.resources.dedup import Tally, Window
-from rota.workloads.resources.relay.held import Batch, Budget, Emission, Held, Limits, Line, Refused
+from rota.workloads.resources.dedup import DedupWindow, Tally
+from rota.workloads.resources.relay.held import (
+    Emission,
+    HeldMessage,
+    InboundBatch,
+    InboundLine,
+    MemoryBudget,
+    RefusedMessage,
+    RelayLimits,
+)
 from rota.workloads.resources.relay.held_phases import AFTER_HANDED_ON
 from rota.workloads.resources.relay.home import Home
-from rota.workloads.resources.relay.moves import Moves, Shipment
-from rota.workloads.resources.relay.peers import HandOver, Peer
+from rota.workloads.resources.relay.moves import RelayMoves, Shipment
+from rota.workloads.resources.relay.peers import HandOver, PeerRelay
 from rota.workloads.resources.relay.senders import Senders, earliest
 from rota.workloads.resources.relay.touched import Touched, Touches
 
-LIMITS = Limits()
+LIMITS = RelayLimits()
 
 
 class Relay:
     """One node's relay."""
 
-    def __init__(self, node: NodeId, now: Instant, limits: Limits = LIMITS, window: Window[Held] | None = None) -> None:
+    def __init__(
+        self, node: NodeId, now: Instant, limits: RelayLimits = LIMITS, window: DedupWindow[HeldMessage] | None = None
+    ) -> None:
         self.node, self.limits = node, limits
-        self.window: Window[Held] = Window(now) if window is None else window
-        self.peers: dict[NodeId, Peer] = {}
+        self.window: DedupWindow[HeldMessage] = DedupWindow(now) if window is None else window
+        self.peers: dict[NodeId, PeerRelay] = {}
         self.senders = Senders()
         self.passed_on = 0
         self._touches = Touches()
-        self.moves = Moves(node, limits.hold, self.window, self.senders)
+        self.moves = RelayMoves(node, limits.hold, self.window, self.senders)
         self._places, self._place = self.moves.places, self.moves.place
         self.home = Home(node, limits, self.window, self.moves, self._touches)
-        self._held_back: deque[Held] = deque()
-        self._backroom = Budget.of(self.limits)
+        self._held_back: deque[HeldMessage] = deque()
+        self._backroom = MemoryBudget.of(self.limits)
         self._members: frozenset[NodeId] = frozenset()
 
     # Lines
 
-    def join(self, line: Line, age: float | None, now: Instant) -> None:
+    def join(self, line: InboundLine, age: float | None, now: Instant) -> None:
         """Somebody will hand messages over. `age`: as in `took`."""
         self.senders.join(line, age, now)
 
-    def took(self, line: Line, sequence: int, emissions: Sequence[Emission], age: float | None, now: Instant) -> None:
+    def took(
+        self, line: InboundLine, sequence: int, emissions: Sequence[Emission], age: float | None, now: Instant
+    ) -> None:
         """A batch came on a line.
 
         The oldest message that its sender may hold and has no ack for was emitted `age` seconds ago; None: it holds
@@ -71,7 +83,7 @@ class Relay:
             self._route(emission, batch, line.since, now)
         self._touches.go_on(line)
 
-    def line_lost(self, line: Line) -> None:
+    def line_lost(self, line: InboundLine) -> None:
         """A line broke. What it handed over goes on; its sender comes back with what it has no ack for, or is gone."""
         self.senders.lost(line)
 
@@ -103,7 +115,7 @@ class Relay:
         """Does this relay go by that version of the map? Hand-overs of others are refused."""
         return self.map is not None and self.map.version == version
 
-    def map_changed(self, relay_map: RelayMap, now: Instant) -> list[Line]:
+    def map_changed(self, relay_map: RelayMap, now: Instant) -> list[InboundLine]:
         """Go by this map from now on. Returns the peers' lines, which are over: they go by another version."""
         if self.map is not None and relay_map.version <= self.map.version:
             return []
@@ -136,27 +148,27 @@ class Relay:
 
     # Other relays
 
-    def peer(self, node: NodeId) -> Peer:
+    def peer(self, node: NodeId) -> PeerRelay:
         """Another relay."""
         peer = self.peers.get(node)
         if peer is None:
-            peer = self.peers[node] = Peer(node, Budget.of(self.limits), window=self.limits.window)
+            peer = self.peers[node] = PeerRelay(node, MemoryBudget.of(self.limits), window=self.limits.window)
         return peer
 
-    def hand_over(self, peer: Peer, most: int, most_bytes: int, now: Instant) -> HandOver | None:
+    def hand_over(self, peer: PeerRelay, most: int, most_bytes: int, now: Instant) -> HandOver | None:
         """The next batch for a peer, if there is something for it, and room."""
         return peer.take(most, most_bytes, self.age(peer, now))
 
-    def ping(self, peer: Peer, now: Instant) -> HandOver:
+    def ping(self, peer: PeerRelay, now: Instant) -> HandOver:
         """A batch without messages, for a peer that has got none for a second."""
         return peer.ping(self.age(peer, now))
 
-    def age(self, peer: Peer, now: Instant) -> float | None:
+    def age(self, peer: PeerRelay, now: Instant) -> float | None:
         """How old the oldest message may be that a peer still gets from this node; None if it can get none."""
         since = earliest(self._held_here(), peer.since)
         return None if since is None else max(0.0, now - since)
 
-    def acked(self, peer: Peer, sequence: int, refused: Iterable[Refused] = ()) -> None:
+    def acked(self, peer: PeerRelay, sequence: int, refused: Iterable[RefusedMessage] = ()) -> None:
         """A peer has acked what it was handed, up to this batch; of these messages it says that they were rejected."""
         reasons = {(each.sequence, each.id): each.why for each in refused}
         for number, batch in peer.acked(sequence):
@@ -167,7 +179,7 @@ class Relay:
         self._touches.resume(peer.budget)
         self._touches.peer(peer)
 
-    def peer_broke(self, peer: Peer) -> None:
+    def peer_broke(self, peer: PeerRelay) -> None:
         """The way to a peer broke, or it went by another map: all goes again."""
         peer.broke()
         self._touches.peer(peer)
@@ -236,7 +248,7 @@ class Relay:
 
     # Inside: where a message goes
 
-    def _route(self, emission: Emission, batch: Batch, since: Instant, now: Instant) -> None:
+    def _route(self, emission: Emission, batch: InboundBatch, since: Instant, now: Instant) -> None:
         message = emission.message
         place = self._places.get((message.kind, message.resource)) or self._place(message.kind, message.resource)
         if place.home == self.node:
@@ -246,9 +258,9 @@ class Relay:
         elif place.moves_to is not None and (first := self.window.reserved.get(message.id)) is not None:
             first.join(batch, emission.slot)  # we are not done with the first copy, so this one waits here too
             return
-        self._send_on(Held(emission, place, batch, since))
+        self._send_on(HeldMessage(emission, place, batch, since))
 
-    def _send_on(self, held: Held) -> None:
+    def _send_on(self, held: HeldMessage) -> None:
         """A message that is not for us, or not yet."""
         home_node = held.place.home
         if home_node is None or home_node == self.node:
@@ -264,7 +276,7 @@ class Relay:
             for batch in held.batches:
                 self._touches.block(batch.line, budget)
 
-    def _again(self, held: Held, now: Instant) -> None:
+    def _again(self, held: HeldMessage, now: Instant) -> None:
         """Find a message's way afresh."""
         place = held.place
         if place.home == self.node and place.giver not in self.moves.waited_for:
@@ -287,7 +299,7 @@ class Relay:
         for budget in self._budgets():
             self._touches.resume(budget)
 
-    def _take_held_back(self) -> list[Held]:
+    def _take_held_back(self) -> list[HeldMessage]:
         released = list(self._held_back)
         self._held_back.clear()
         for held in released:
@@ -303,6 +315,6 @@ class Relay:
 
     # Inside: room
 
-    def _budgets(self) -> list[Budget]:
+    def _budgets(self) -> list[MemoryBudget]:
         outlets, peers = self.home.outlets.values(), self.peers.values()
         return [self._backroom, *(outlet.budget for outlet in outlets), *(peer.budget for peer in peers)]

@@ -22,7 +22,7 @@ CROWD = 16
 """Batches that wait for one message before those of lines that are gone are looked for."""
 
 
-class Refused(msgspec.Struct, frozen=True, array_like=True):
+class RefusedMessage(msgspec.Struct, frozen=True, array_like=True):
     """A message of a batch that can never be delivered, as it is reported to whoever handed it over."""
 
     sequence: int
@@ -49,7 +49,7 @@ class Emission(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """May only the task of the latest epoch send?"""
 
 
-class Place:
+class RelayedResource:
     """One resource, as a relay sees it."""
 
     __slots__ = ("floor", "giver", "home", "moves_to", "tally", "unpublished")
@@ -72,7 +72,7 @@ class Place:
         """The latest epoch that is known; exclusive tasks of an earlier one are not listened to."""
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class RelayLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How much a relay has in its hands at most."""
 
     messages: int = 50_000
@@ -88,7 +88,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds for which messages are held back for a planned move, at most."""
 
 
-class Budget:
+class MemoryBudget:
     """Room for messages in memory, and the lines that are not read for want of it."""
 
     __slots__ = ("blocked", "bytes", "messages", "most_bytes", "most_messages")
@@ -96,10 +96,10 @@ class Budget:
     def __init__(self, most_messages: int, most_bytes: int) -> None:
         self.most_messages, self.most_bytes = most_messages, most_bytes
         self.messages = self.bytes = 0
-        self.blocked: list[Line] = []
+        self.blocked: list[InboundLine] = []
 
     @classmethod
-    def of(cls, limits: Limits) -> "Budget":
+    def of(cls, limits: RelayLimits) -> "MemoryBudget":
         """As much room as these limits give to each."""
         return cls(limits.messages, limits.bytes)
 
@@ -113,18 +113,18 @@ class Budget:
         """Is there so much room that blocked lines may go on?"""
         return self.messages * 2 <= self.most_messages and self.bytes * 2 <= self.most_bytes
 
-    def add(self, held: "Held") -> None:
+    def add(self, held: "HeldMessage") -> None:
         """A message came."""
         self.messages += 1
         self.bytes += held.size
 
-    def free(self, held: "Held") -> None:
+    def free(self, held: "HeldMessage") -> None:
         """A message left."""
         self.messages -= 1
         self.bytes -= held.size
 
 
-class Line:
+class InboundLine:
     """Somebody who hands messages over: a host worker of this node, or another node's relay."""
 
     __slots__ = (
@@ -139,12 +139,12 @@ class Line:
         self.last = self.acked = 0
         """The last batch that came; the last that is acked, and all before it."""
 
-        self.refused: list[Refused] = []
+        self.refused: list[RefusedMessage] = []
         """Messages of acked batches that were rejected, and that the sender has not been told of."""
 
         self.is_open = True
         self.is_touched = False
-        self.blockers: list[Budget] = []
+        self.blockers: list[MemoryBudget] = []
         """What has no room for its messages; while there is one, it should not be read."""
 
         self.behind: Instant | None = None
@@ -153,7 +153,7 @@ class Line:
         self.heard = Instant(0.0)
         """When it said so."""
 
-        self._batches: deque[Batch] = deque()
+        self._batches: deque[InboundBatch] = deque()
 
     @property
     def is_stopped(self) -> bool:
@@ -169,12 +169,12 @@ class Line:
         """Its sender said how old the oldest message is that it holds without an ack; None: it holds none."""
         self.behind, self.heard = None if age is None else Instant(now - age), now
 
-    def take(self, sequence: int, count: int) -> "Batch":
+    def take(self, sequence: int, count: int) -> "InboundBatch":
         """A batch came, of so many messages."""
         if sequence <= self.last:
             raise Invalid(f"{self.sender}: batch {sequence} follows {self.last}; sequences must grow")
         self.last = sequence
-        batch = Batch(self, sequence, count)
+        batch = InboundBatch(self, sequence, count)
         self._batches.append(batch)
         return batch
 
@@ -187,7 +187,7 @@ class Line:
             self.refused += done.refused
         return self.acked > before
 
-    def take_refused(self) -> tuple[Refused, ...]:
+    def take_refused(self) -> tuple[RefusedMessage, ...]:
         """What the sender is to be told of with the next ack; it is not returned again."""
         refused, self.refused = tuple(self.refused), []
         return refused
@@ -200,24 +200,24 @@ class Line:
         self.blockers.clear()
 
 
-class Batch:
+class InboundBatch:
     """Messages that were handed over together."""
 
     __slots__ = ("left", "line", "refused", "sequence")
 
-    def __init__(self, line: Line, sequence: int, count: int) -> None:
+    def __init__(self, line: InboundLine, sequence: int, count: int) -> None:
         self.line, self.sequence = line, sequence
         self.left = count
         """Messages without a fate."""
 
-        self.refused: list[Refused] = []
+        self.refused: list[RefusedMessage] = []
 
     def refuse(self, message_id: bytes, why: str) -> None:
         """One of its messages can never be delivered."""
-        self.refused.append(Refused(self.sequence, message_id, why))
+        self.refused.append(RefusedMessage(self.sequence, message_id, why))
 
 
-class Held:
+class HeldMessage:
     """A message that is on its way."""
 
     __slots__ = (
@@ -227,15 +227,15 @@ class Held:
     def __init__(
         self,
         emission: Emission,
-        place: Place,
-        batch: Batch | None,
+        place: RelayedResource,
+        batch: InboundBatch | None,
         since: Instant,
         phase: HeldPhase = HeldPhase.WAITING,
     ) -> None:
         self.emission, self.place, self.since = emission, place, since
         self.phase = phase
         self.size = OVERHEAD + len(emission.message.payload)
-        self.batches: list[Batch] = [] if batch is None else [batch]
+        self.batches: list[InboundBatch] = [] if batch is None else [batch]
         """Who waits for it; all are told its fate."""
 
         self.sequence: int | None = None
@@ -244,7 +244,7 @@ class Held:
         self.is_seconded = False
         """Has another replica sent it too?"""
 
-    def join(self, batch: Batch, slot: int) -> None:
+    def join(self, batch: InboundBatch, slot: int) -> None:
         """Another copy came: it shares this one's fate."""
         if slot != self.emission.slot:
             self.is_seconded = True

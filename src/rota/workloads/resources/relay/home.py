@@ -9,10 +9,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rota.model.ids import Instant, NodeId
 from rota.sinks.port import Message
-from rota.workloads.resources.dedup import Window
-from rota.workloads.resources.relay.held import Batch, Budget, Emission, Held, Limits, Place
+from rota.workloads.resources.dedup import DedupWindow
+from rota.workloads.resources.relay.held import (
+    Emission,
+    HeldMessage,
+    InboundBatch,
+    MemoryBudget,
+    RelayedResource,
+    RelayLimits,
+)
 from rota.workloads.resources.relay.held_phases import HeldPhase
-from rota.workloads.resources.relay.moves import Moves
+from rota.workloads.resources.relay.moves import RelayMoves
 from rota.workloads.resources.relay.outlet import Outlet
 from rota.workloads.resources.relay.touched import Touches
 
@@ -23,7 +30,9 @@ EARLIER_EPOCH = "earlier epoch"
 class Home:
     """One relay's sinks, and what was taken in for them."""
 
-    def __init__(self, node: NodeId, limits: Limits, window: Window[Held], moves: Moves, touches: Touches) -> None:
+    def __init__(
+        self, node: NodeId, limits: RelayLimits, window: DedupWindow[HeldMessage], moves: RelayMoves, touches: Touches
+    ) -> None:
         self._node, self._limits, self._window, self._moves, self._touches = node, limits, window, moves, touches
         self.outlets: dict[str, Outlet] = {}
         self.rejections: Counter[str] = Counter()
@@ -37,7 +46,7 @@ class Home:
         """The outlet for a sink, opened if need be."""
         outlet = self.outlets.get(sink)
         if outlet is None:
-            outlet = self.outlets[sink] = Outlet(sink, Budget.of(self._limits), window=self._limits.window)
+            outlet = self.outlets[sink] = Outlet(sink, MemoryBudget.of(self._limits), window=self._limits.window)
             self._touches.outlet(outlet)
         return outlet
 
@@ -119,7 +128,9 @@ class Home:
             self._has_lost = True
         self._touches.outlet(outlet)
 
-    def arrive(self, emission: Emission, place: Place, batch: Batch, since: Instant, now: Instant) -> None:
+    def arrive(
+        self, emission: Emission, place: RelayedResource, batch: InboundBatch, since: Instant, now: Instant
+    ) -> None:
         """A message at its home."""
         message_id, tally, window = emission.message.id, place.tally, self._window
         tally.last = now
@@ -139,7 +150,7 @@ class Home:
             self._touches.done(batch)
         else:
             tally.unique += 1
-            held = window.reserved[message_id] = Held(emission, place, batch, since)
+            held = window.reserved[message_id] = HeldMessage(emission, place, batch, since)
             place.unpublished += 1
             outlet = self.outlets.get(emission.sink) or self.outlet(emission.sink)
             outlet.put(held)
@@ -148,7 +159,7 @@ class Home:
             if outlet.budget.is_full:
                 self._touches.block(batch.line, outlet.budget)
 
-    def take_back(self) -> Iterator[Held]:
+    def take_back(self) -> Iterator[HeldMessage]:
         """What was not begun and has its home elsewhere now; neither a sink nor a spool has seen it."""
         for outlet in self.outlets.values():
             for held in outlet.take_back(lambda held: held.place.home != self._node):
@@ -157,23 +168,23 @@ class Home:
                 held.place.tally.unique -= 1
                 yield held
 
-    def _from_spool(self, outlet: Outlet, message: Message, now: Instant) -> Held:
+    def _from_spool(self, outlet: Outlet, message: Message, now: Instant) -> HeldMessage:
         # Which replica sent it does not matter any more: it was remembered when it was spooled.
         place = self._moves.place(message.kind, message.resource)
-        return Held(Emission(message, outlet.sink, slot=0, epoch=0), place, None, now, HeldPhase.READ_BACK)
+        return HeldMessage(Emission(message, outlet.sink, slot=0, epoch=0), place, None, now, HeldPhase.READ_BACK)
 
-    def _settle(self, held: Held) -> None:
+    def _settle(self, held: HeldMessage) -> None:
         """A message has its fate: remember it, and let all who wait for it know."""
         emission = held.emission
         self._window.settle(emission.message.id, held.place.tally, None if held.is_seconded else emission.slot)
         self._touches.finish(held)
 
-    def _refuse(self, held: Held, why: str) -> None:
+    def _refuse(self, held: HeldMessage, why: str) -> None:
         """A message can never be delivered: let all who wait for it know, and do not remember it."""
         self._window.give_back(held.emission.message.id)
         self._touches.finish(held, why)
 
-    def _has_outcome(self, place: Place, now: Instant) -> None:
+    def _has_outcome(self, place: RelayedResource, now: Instant) -> None:
         """The sink is done with a message of a resource."""
         place.unpublished -= 1
         if place.moves_to is not None:

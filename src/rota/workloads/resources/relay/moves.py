@@ -14,8 +14,8 @@ import msgspec
 
 from rota.model.ids import Instant, NodeId
 from rota.model.relay import RelayMap, home
-from rota.workloads.resources.dedup import Excerpt, Window
-from rota.workloads.resources.relay.held import Place
+from rota.workloads.resources.dedup import DedupWindow, Excerpt
+from rota.workloads.resources.relay.held import RelayedResource
 from rota.workloads.resources.relay.senders import Senders
 
 
@@ -33,19 +33,19 @@ class Shipment(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds since when somebody may hold messages that were meant for the giver."""
 
 
-class Moves:
+class RelayMoves:
     """Those of one relay."""
 
     def __init__(
         self,
         node: NodeId,
         hold: float,
-        window: Window[Any],
+        window: DedupWindow[Any],
         senders: Senders,
     ) -> None:
         """`hold`: seconds for which a shipment is waited for."""
         self._node, self._hold, self._window, self._senders = node, hold, window, senders
-        self.places: dict[tuple[str, str], Place] = {}
+        self.places: dict[tuple[str, str], RelayedResource] = {}
         """By kind and id: the resources of which there were messages."""
 
         self.map: RelayMap | None = None
@@ -75,15 +75,15 @@ class Moves:
         for place in self.places.values():
             self._locate(place)
 
-    def place(self, kind: str, resource: str) -> Place:
+    def place(self, kind: str, resource: str) -> RelayedResource:
         """A resource, as this relay sees it."""
         place = self.places.get((kind, resource))
         if place is None:
-            place = self.places[kind, resource] = Place(self._window.tally(kind, resource))
+            place = self.places[kind, resource] = RelayedResource(self._window.tally(kind, resource))
             self._locate(place)
         return place
 
-    def _locate(self, place: Place) -> None:
+    def _locate(self, place: RelayedResource) -> None:
         """Find a resource's home in the map."""
         place.home = place.giver = place.moves_to = None
         if self.map is not None:
@@ -123,7 +123,7 @@ class Moves:
         for taker in [taker for taker, count in self._unfinished.items() if not count]:
             self._ship(NodeId(taker), now)
 
-    def has_outcome(self, place: Place, now: Instant) -> None:
+    def has_outcome(self, place: RelayedResource, now: Instant) -> None:
         """One message less of a resource that moves has no outcome."""
         taker = place.moves_to
         if taker is None or taker not in self._unfinished:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain
 
 from rota.sinks.port import Message
-from rota.workloads.resources.relay.held import Budget, Held
+from rota.workloads.resources.relay.held import HeldMessage, MemoryBudget
 from rota.workloads.resources.relay.held_phases import (
     AFTER_ANSWERED,
     AFTER_READ_PAST,
@@ -40,13 +40,15 @@ NEAR = 2_000
 class Outlet:
     """One sink's messages."""
 
-    def __init__(self, sink: str, budget: Budget, *, window: int, has_spool: bool = True, near: int = NEAR) -> None:
+    def __init__(
+        self, sink: str, budget: MemoryBudget, *, window: int, has_spool: bool = True, near: int = NEAR
+    ) -> None:
         self.sink, self.budget = sink, budget
         self.is_up = True
         """Does the sink work?"""
 
         self.is_spool_full = not has_spool
-        self.under_way: dict[bytes, Held] = {}
+        self.under_way: dict[bytes, HeldMessage] = {}
         """What the sink has taken, by id, in that order."""
 
         self.unread = 0
@@ -60,9 +62,9 @@ class Outlet:
         """Messages that may be under way."""
 
         self._has_spool, self._near = has_spool, near
-        self._queue: deque[Held] = deque()
-        self._read: deque[Held] = deque()
-        self._writing: list[Held] = []
+        self._queue: deque[HeldMessage] = deque()
+        self._read: deque[HeldMessage] = deque()
+        self._writing: list[HeldMessage] = []
         self._passed: set[int] = set()
         """Numbers in the spool of messages that the sink has confirmed before they were read back."""
 
@@ -78,7 +80,7 @@ class Outlet:
         return not self._queue and not self._writing and is_written
 
     @property
-    def unpublished(self) -> Iterator[Held]:
+    def unpublished(self) -> Iterator[HeldMessage]:
         """Messages in memory that the sink has told no outcome of, each once."""
         yield from chain(self._queue, self._read, self.under_way.values())
         yield from (held for held in self._writing if held.phase is WRITING)
@@ -88,12 +90,12 @@ class Outlet:
         """Messages in memory that neither sink nor spool has."""
         return len(self._queue)
 
-    def put(self, held: Held) -> None:
+    def put(self, held: HeldMessage) -> None:
         """A message to publish."""
         self.budget.add(held)
         self._queue.append(held)
 
-    def take_back(self, leaves: Callable[[Held], bool]) -> list[Held]:
+    def take_back(self, leaves: Callable[[HeldMessage], bool]) -> list[HeldMessage]:
         """Those in the queue that leave; neither sink nor spool has seen them."""
         taken = [held for held in self._queue if leaves(held)]
         if taken:
@@ -123,7 +125,7 @@ class Outlet:
             messages.append(message)
         return messages
 
-    def outcome(self, message_id: bytes) -> Held | None:
+    def outcome(self, message_id: bytes) -> HeldMessage | None:
         """The sink has told what became of a message; None if it is none of ours."""
         held = self.under_way.pop(message_id, None)
         if held is None:
@@ -152,7 +154,7 @@ class Outlet:
         self._writing = writing
         return [held.emission.message for held in writing]
 
-    def spooled(self, first: int) -> list[Held]:
+    def spooled(self, first: int) -> list[HeldMessage]:
         """The spool has them on disk, numbered from `first`; those are returned."""
         written, self._writing = self._writing, []
         for sequence, held in enumerate(written, first):
@@ -183,7 +185,7 @@ class Outlet:
             return 0
         return max(0, min(self.unread, self.window - len(self.under_way) - len(self._read)))
 
-    def was_read(self, records: Sequence[tuple[int, Held]]) -> None:
+    def was_read(self, records: Sequence[tuple[int, HeldMessage]]) -> None:
         """The spool has read these back, in order; those that the sink has had already are passed over."""
         for sequence, held in records:
             if sequence in self._passed:

@@ -8,7 +8,7 @@ from itertools import islice
 import msgspec
 
 from rota.model.ids import Instant, NodeId
-from rota.workloads.resources.relay.held import Budget, Emission, Held
+from rota.workloads.resources.relay.held import Emission, HeldMessage, MemoryBudget
 from rota.workloads.resources.unacked import Unacked
 
 
@@ -21,14 +21,14 @@ class HandOver(msgspec.Struct, frozen=True):
     """Seconds since the oldest message was emitted that the sender may hold and has no ack for; None: it has none."""
 
 
-class Peer:
+class PeerRelay:
     """What one other relay should get."""
 
-    def __init__(self, node: NodeId, budget: Budget, *, window: int) -> None:
+    def __init__(self, node: NodeId, budget: MemoryBudget, *, window: int) -> None:
         self.node, self.budget = node, budget
         self.is_touched = False
         self._window = window
-        self._unacked: Unacked[Held] = Unacked()
+        self._unacked: Unacked[HeldMessage] = Unacked()
         self._sent = 0
         """Messages that are under way."""
 
@@ -43,7 +43,7 @@ class Peer:
         oldest = self._unacked.oldest
         return None if oldest is None else oldest.since
 
-    def put(self, held: Held) -> None:
+    def put(self, held: HeldMessage) -> None:
         """A message to pass on."""
         self.budget.add(held)
         self._unacked.queue.append(held)
@@ -66,7 +66,7 @@ class Peer:
         self._sent += count
         return HandOver(number, tuple(held.emission for held in batch), age)
 
-    def acked(self, sequence: int) -> list[tuple[int, list[Held]]]:
+    def acked(self, sequence: int) -> list[tuple[int, list[HeldMessage]]]:
         """The batches that an ack stands for: their numbers and messages."""
         done = self._unacked.acked(sequence)
         for _, batch in done:
@@ -79,7 +79,7 @@ class Peer:
         self._unacked.broke()
         self._sent = 0
 
-    def take_all(self) -> list[Held]:
+    def take_all(self) -> list[HeldMessage]:
         """Everything that it has not acked, in order: it goes elsewhere."""
         self.broke()
         everything = list(self._unacked.queue)
@@ -87,6 +87,6 @@ class Peer:
         self._leave(everything)
         return everything
 
-    def _leave(self, helds: list[Held]) -> None:
+    def _leave(self, helds: list[HeldMessage]) -> None:
         for held in helds:
             self.budget.free(held)

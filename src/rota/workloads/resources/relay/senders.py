@@ -9,24 +9,24 @@ yet counts from when it should have: one that was cut off from the beginning may
 from collections.abc import Collection
 
 from rota.model.ids import Instant
-from rota.workloads.resources.relay.held import Line
+from rota.workloads.resources.relay.held import InboundLine
 
 
 class Senders:
     """Those of one relay."""
 
     def __init__(self) -> None:
-        self.lines: list[Line] = []
+        self.lines: list[InboundLine] = []
         self._absent_hosts: dict[str, Instant] = {}
         self._absent_peers: dict[str, Instant] = {}
 
-    def join(self, line: Line, age: float | None, now: Instant) -> None:
+    def join(self, line: InboundLine, age: float | None, now: Instant) -> None:
         """Somebody is here; the oldest message that it holds is so old, if it holds one."""
         self._absent(line).pop(line.sender, None)
         line.hear(age, now)
         self.lines.append(line)
 
-    def lost(self, line: Line) -> None:
+    def lost(self, line: InboundLine) -> None:
         """A line broke; its sender is away, unless it has come back already on another."""
         line.close()
         self.lines.remove(line)
@@ -63,7 +63,7 @@ class Senders:
     def _since(self, *, is_peer: bool) -> list[Instant]:
         return [line.since for line in self.lines if line.is_peer == is_peer]
 
-    def _absent(self, line: Line) -> dict[str, Instant]:
+    def _absent(self, line: InboundLine) -> dict[str, Instant]:
         return self._absent_peers if line.is_peer else self._absent_hosts
 
 

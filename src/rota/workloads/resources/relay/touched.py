@@ -5,21 +5,21 @@ Lines are touched by the acks of what was handed over on them, and by room that 
 
 from typing import NamedTuple
 
-from rota.workloads.resources.relay.held import Batch, Budget, Held, Line
+from rota.workloads.resources.relay.held import HeldMessage, InboundBatch, InboundLine, MemoryBudget
 from rota.workloads.resources.relay.outlet import Outlet
-from rota.workloads.resources.relay.peers import Peer
+from rota.workloads.resources.relay.peers import PeerRelay
 
 
 class Touched(NamedTuple):
     """Where something is to be done."""
 
-    lines: list[Line]
+    lines: list[InboundLine]
     """With a new ack, or that should be read from now on, or not be read."""
 
     outlets: list[Outlet]
     """With something to publish, to write, to read or to let go."""
 
-    peers: list[Peer]
+    peers: list[PeerRelay]
     """With something to hand over."""
 
 
@@ -32,7 +32,7 @@ class Touches:
     def __init__(self) -> None:
         self._touched = Touched([], [], [])
 
-    def line(self, line: Line) -> None:
+    def line(self, line: InboundLine) -> None:
         """There is something to do at a line."""
         if not line.is_touched:
             line.is_touched = True
@@ -44,7 +44,7 @@ class Touches:
             outlet.is_touched = True
             self._touched.outlets.append(outlet)
 
-    def peer(self, peer: Peer) -> None:
+    def peer(self, peer: PeerRelay) -> None:
         """There is something to do at a peer."""
         if not peer.is_touched:
             peer.is_touched = True
@@ -66,7 +66,7 @@ class Touches:
 
     # Acks
 
-    def finish(self, held: Held, refusal: str | None = None) -> None:
+    def finish(self, held: HeldMessage, refusal: str | None = None) -> None:
         """A message has its fate: all who handed it over are told, also why it is refused if it is."""
         for batch in held.batches:
             if refusal is not None:
@@ -76,27 +76,27 @@ class Touches:
                 self.go_on(batch.line)
         held.batches = []
 
-    def done(self, batch: Batch) -> None:
+    def done(self, batch: InboundBatch) -> None:
         """One message more of a batch has its fate."""
         batch.left -= 1
         if not batch.left:
             self.go_on(batch.line)
 
-    def go_on(self, line: Line) -> None:
+    def go_on(self, line: InboundLine) -> None:
         """Ack what is complete on a line."""
         if line.advance() and line.is_open:
             self.line(line)
 
     # Room
 
-    def block(self, line: Line, budget: Budget) -> None:
+    def block(self, line: InboundLine, budget: MemoryBudget) -> None:
         """A line should not be read until there is room again."""
         if line.is_open and budget not in line.blockers:
             line.blockers.append(budget)
             budget.blocked.append(line)
             self.line(line)
 
-    def resume(self, budget: Budget) -> None:
+    def resume(self, budget: MemoryBudget) -> None:
         """Let lines be read again, if there is room enough."""
         if not budget.blocked or not budget.is_low:
             return
