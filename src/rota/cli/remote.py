@@ -23,8 +23,10 @@ import msgspec
 
 from rota.api.job_schema import LogPart, RunPage, RunView
 from rota.api.node_schema import NodeList
+from rota.api.node_why import why_node
 from rota.api.printing import PrintedPage
 from rota.api.resource_schema import ResourceView
+from rota.api.resource_why import why_resource
 from rota.api.verbs import OURS, VERBS, Where
 from rota.api.watching import Happened, ResourceChange, What
 from rota.api.why_schema import Why
@@ -187,12 +189,12 @@ class DoorFleet:
         return replace(page, nodes=tuple(nodes))
 
     async def _list_tasks(self, node: str) -> list[str]:
-        return list(cast(Why, await self._ask("why_node", {"node": node}, Why)).holds)
+        return list(cast(Why, await self._ask(why_node.__name__, {"node": node}, Why)).holds)
 
     async def _why(self, thing: str) -> Why:
         kind, slash, id = thing.partition("/")
-        name, given = ("why_resource", {"kind": kind, "id": id}) if slash else ("why_node", {"node": thing})
-        return cast(Why, await self._ask(name, given, Why))
+        asked, given = (why_resource, {"kind": kind, "id": id}) if slash else (why_node, {"node": thing})
+        return cast(Why, await self._ask(asked.__name__, given, Why))
 
     async def _explained(self, page: RunPage) -> RunPage:
         return page  # the server has explained it
