@@ -23,7 +23,7 @@ POLL = 0.5
 LINGER = 3.0
 """Seconds for which the last output of an attempt that is over is waited for."""
 
-AWAY = 30.0
+AWAY = 10.0
 """Seconds for which the node that has a log may be out of reach while it is followed."""
 
 

@@ -61,7 +61,7 @@ LOOK = 0.3
 LINGER = 3.0
 """Seconds that the last output of a run that is over may take to arrive."""
 
-AWAY = 30.0
+AWAY = 10.0
 """Seconds for which output that is followed may be out of reach."""
 
 FAMILIES: dict[int, type[RotaError]] = {
