@@ -19,9 +19,9 @@ from time import thread_time
 
 from benchmarks import measure
 from benchmarks.measure import Goal, Row
-from rota.decide.placement import BindReplica, Demand, Place, Placement, place
 from rota.model.ids import NodeId
-from rota.model.resource import Affinity
+from rota.placement.core import BindReplica, Demand, Place, Placement, place
+from rota.resources.core.records import Affinity
 
 KINDS = ("room", "shop")
 SAMPLE = 2_000

@@ -19,7 +19,7 @@ from typing import ClassVar
 
 import psutil
 
-from rota.control.jobs import verbs
+from rota.jobs.fleet import verbs
 from rota.model import keys
 from rota.store import open_store
 from tests.kit import obtain

@@ -19,11 +19,11 @@ import psutil
 from benchmarks import measure
 from benchmarks.measure import Goal, Row
 from rota.model.ids import Instant, NodeId
-from rota.model.relay import RelayMap
+from rota.relay.core.core import Relay
+from rota.relay.core.dedup import DedupWindow, Ids
+from rota.relay.core.held import Emission, InboundLine
+from rota.relay.core.records import RelayMap
 from rota.sinks import Message
-from rota.workloads.resources.dedup import DedupWindow, Ids
-from rota.workloads.resources.relay.core import Relay
-from rota.workloads.resources.relay.held import Emission, InboundLine
 
 MESSAGES = 200_000
 ROOMS = 1_000

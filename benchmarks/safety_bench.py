@@ -24,13 +24,13 @@ import grpc
 
 from benchmarks import measure
 from benchmarks.measure import Row, Samples, Side, Turn
-from rota.decide.access import Access, AdmittedCaller, Gate, by_digest, digest
-from rota.model.token import TokenRecord
-from rota.node.relay.tls import RelayTls
-from rota.node.relay.wire import AckFrame, Any_, BatchFrame, FrameConnection, Socket
-from rota.rpc import open_link, serve_link
-from rota.rpc.settings import TlsFiles
-from rota.workloads.resources.relay.held import Emission
+from rota.fleet.core.access.gate import Access, AdmittedCaller, Gate, by_digest, digest
+from rota.fleet.core.access.token import TokenRecord
+from rota.link import open_link, serve_link
+from rota.link.settings import TlsFiles
+from rota.relay.core.held import Emission
+from rota.relay.process.tls import RelayTls
+from rota.relay.process.wire import AckFrame, Any_, BatchFrame, FrameConnection, Socket
 from tests.kit.certificates import Authority
 from tests.kit.doors import Door
 from tests.kit.link_server import Desk

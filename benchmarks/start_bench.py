@@ -18,11 +18,11 @@ import psutil
 
 from benchmarks import measure
 from benchmarks.measure import Goal, Row
-from rota.kit.clock import SYSTEM
+from rota.compose.runtime import Runtime
+from rota.kit.time.clock import SYSTEM
 from rota.model.config import RuntimeConfig
-from rota.node import kernel
-from rota.node.loaders import LoadTarget
-from rota.node.runtime import Runtime
+from rota.runtime.loader.processes import LoadTarget
+from rota.runtime.system import kernel
 
 HEAVY = "import pandas, pyarrow, sqlalchemy\nimport rota\napp = rota.App('heavy')\n\n@app.job()\ndef j(run): ...\n"
 APP = "heavy.py"

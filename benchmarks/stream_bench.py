@@ -36,18 +36,18 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from benchmarks import measure
 from benchmarks.measure import Goal, Row
 from benchmarks.queues import VENV, obtain_peers
-from rota.committers.open import open_committer
-from rota.kit.clock import SYSTEM
+from rota.kit.time.clock import SYSTEM
 from rota.model import codec, keys
 from rota.model.ids import NodeId, Revision
-from rota.model.stream import Group, Phase
+from rota.outputs.open import open_committer
+from rota.sdk.context import Batch
 from rota.sources import NewRecord, open_log, open_source
 from rota.sources import kafka as kafka_source
 from rota.sources import url as urls
 from rota.store import Put, open_store
-from rota.workloads.context import Batch
-from rota.workloads.streams.run import Assigned, StreamTask
-from rota.workloads.streams.transform import Transform
+from rota.streams.core.records import Group, Phase
+from rota.streams.task.run import Assigned, StreamTask
+from rota.streams.task.transform import Transform
 from tests.kit import obtain
 from tests.kit.process import ROOT
 from tests.kit.servers import Kafka

@@ -14,9 +14,11 @@ from typing import Any, get_args, get_origin, get_type_hints
 import msgspec
 from google.protobuf.descriptor import Descriptor, FileDescriptor
 
-from rota.api import offered, transcode, verb_grpc, wire
-from rota.api.pb import api_pb2, jobs_pb2, safety_pb2, services_pb2, streams_pb2
-from rota.api.verbs import VERBS, Sort, Verb, VerbField, Where
+from rota.doors import offered
+from rota.doors.grpc import transcode, wire
+from rota.doors.grpc import verbs as verb_grpc
+from rota.doors.grpc.pb import api_pb2, jobs_pb2, safety_pb2, services_pb2, streams_pb2
+from rota.doors.verbs import VERBS, Sort, Verb, VerbField, Where
 
 FOLDER = Path(__file__).parent.parent / "proto/rota/v1"
 FILES: tuple[FileDescriptor, ...] = tuple(

@@ -228,7 +228,7 @@ def rewrite_names(text: str, tests: dict[str, str]) -> str:
         name = "rota." + inner.replace("/", ".")
         if not is_module(name) or (new := moved(name)) is None:
             return match[0]
-        if not match[2] and name in WAS_FILE or name in PACKAGES and prefix == "rota/":
+        if (not match[2] and name in WAS_FILE) or (name in PACKAGES and prefix == "rota/"):
             return match[0]
         result = (
             prefix
@@ -244,7 +244,7 @@ def rewrite_names(text: str, tests: dict[str, str]) -> str:
         parts = name.split(".")
         for size in range(len(parts), 1, -1):
             head = ".".join(parts[:size])
-            is_named = head in MODULES or len(parts) == size and head in PACKAGES
+            is_named = head in MODULES or (len(parts) == size and head in PACKAGES)
             if is_module(head) and is_named and len(parts) - size <= 1:
                 result = "`" + (moved(head) or "").removeprefix("rota.") + name[len(head) :] + match[2] + "`"
                 SEEN[match[0]] = result

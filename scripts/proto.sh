@@ -19,12 +19,12 @@ generate() { # CONTRACT PACKAGE
 }
 
 generate proto/rota/etcd.proto rota/store/etcd/pb
-generate proto/rota/v1/link.proto rota/rpc/pb
-generate proto/rota/v1/api.proto rota/api/pb
-generate proto/rota/v1/jobs.proto rota/api/pb
-generate proto/rota/v1/streams.proto rota/api/pb
-generate proto/rota/v1/services.proto rota/api/pb
-generate proto/rota/v1/safety.proto rota/api/pb
-generate proto/crawler.proto rota/api/pb
-generate proto/grpc/health.proto rota/api/pb
-generate proto/grpc/reflection.proto rota/api/pb
+generate proto/rota/v1/link.proto rota/link/pb
+generate proto/rota/v1/api.proto rota/doors/grpc/pb
+generate proto/rota/v1/jobs.proto rota/doors/grpc/pb
+generate proto/rota/v1/streams.proto rota/doors/grpc/pb
+generate proto/rota/v1/services.proto rota/doors/grpc/pb
+generate proto/rota/v1/safety.proto rota/doors/grpc/pb
+generate proto/crawler.proto rota/doors/grpc/pb
+generate proto/grpc/health.proto rota/doors/grpc/pb
+generate proto/grpc/reflection.proto rota/doors/grpc/pb

@@ -9,20 +9,20 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from rota.api.metrics import METRICS
 from rota.cli import flags
-from rota.cli.jobs import ADDED
 from rota.cli.settings import SettingOption, declared
-from rota.decide.jobs import attempt_phases, run_phases
-from rota.decide.streams import group_phases
-from rota.kit.docs import field_docs
+from rota.compose.metrics import METRICS
+from rota.jobs.cli.jobs import ADDED
+from rota.jobs.core import attempt_phases, run_phases
+from rota.jobs.core.records import JobSpec
+from rota.jobs.core.spec import PROGRAM
+from rota.kit.text.docs import field_docs
 from rota.model.config import SECTIONS
 from rota.model.event import KINDS
-from rota.model.job import JobSpec
-from rota.model.option import Option
 from rota.model.problems import PROBLEMS
-from rota.workloads.jobs.spec import PROGRAM
-from rota.workloads.resources.relay import held_phases
+from rota.model.spec.option import Option
+from rota.relay.core import held_phases
+from rota.streams.core import group_phases
 
 FOLDER = Path(__file__).parents[1] / "docs/reference"
 EXPLANATION = FOLDER.parent / "explanation"

@@ -19,9 +19,9 @@ from urllib.parse import quote
 
 from playwright.async_api import Browser, expect
 
+from rota.jobs.core.records import Cause, Outcome, RunRecord, RunState
 from rota.model import codec, keys
 from rota.model.ids import NodeId
-from rota.model.job import Cause, Outcome, RunRecord, RunState
 from rota.store import Put, Store, open_store
 from shows.report import Line, show
 from tests.kit.browser import NARROW, WIDE, Dashboard, open_browser, open_dashboard

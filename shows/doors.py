@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from rota.decide.access import Access
+from rota.fleet.core.access.gate import Access
 from shows.door_findings import BEFORE, FINDINGS
 from shows.finding import report
 from shows.report import Line, show
@@ -92,7 +92,7 @@ def _number(version: str) -> tuple[int, ...]:
 def verbs() -> Iterator[Line]:
     """Every verb in an empty folder, beside `rota up`, against a server, on every click."""
     for item, tests in {
-        "every verb in an empty folder": ["tests/unit/cli/test_leaves.py"],
+        "every verb in an empty folder": ["tests/unit/cli/commands/test_leaves.py"],
         "on every click that is allowed": ["tests/system/test_click.py"],
         "beside rota up": ["tests/system/test_up.py", "-k", "beside"],
         "against a server, each role": ["tests/system/test_cli_server.py"],

@@ -13,9 +13,9 @@ from zoneinfo import ZoneInfo
 import psutil
 
 import benchmarks
-from rota.control.jobs import verbs
+from rota.jobs.core.records import RunRecord, RunState
+from rota.jobs.fleet import verbs
 from rota.model import codec, keys
-from rota.model.job import RunRecord, RunState
 from rota.store import Store, open_store
 from shows.ground import figure
 from shows.report import Line, show

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from rota.kit import collector
+from rota.placement.sim.scale import Cost, measure
 from rota.sim.fleet import PLANTED
 from rota.sim.run import run_seed, run_seeds
-from rota.sim.scale import Cost, measure
 from shows import chaos
 from shows.report import Line, show
 from tests.kit.chaos import grounds

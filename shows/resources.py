@@ -15,7 +15,7 @@ from pathlib import Path
 import grpc
 import psutil
 
-from rota.api.pb import crawler_pb2
+from rota.doors.grpc.pb import crawler_pb2
 from rota.model import keys
 from rota.store import open_store
 from shows.report import Line, show

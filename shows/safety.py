@@ -17,8 +17,8 @@ import psutil
 from playwright.async_api import Browser, expect
 
 from benchmarks import safety_bench
-from rota.api.entry import FREE
-from rota.decide.access import Access
+from rota.doors.http.entry import FREE
+from rota.fleet.core.access.gate import Access
 from shows.report import Line, show
 from tests.kit.browser import open_browser, open_dashboard
 from tests.kit.canaries import PLANTED, aviary
@@ -30,7 +30,7 @@ from tests.kit.http_caller import Caller
 from tests.kit.node import NodeUnderTest
 from tests.kit.servers import Postgres
 from tests.kit.strangers import another_site, framed, rebound, stolen, visit
-from tests.unit.api import test_every_door as table
+from tests.unit.doors import test_every_door as table
 
 SECONDS = 60 * float(os.environ.get("MINUTES", "0.5"))
 """How long each fuzzer runs."""

@@ -9,16 +9,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import benchmarks
-from rota.committers.open import open_committer
-from rota.kit.clock import SYSTEM
+from rota.kit.time.clock import SYSTEM
 from rota.model import codec, keys
 from rota.model.ids import NodeId, Revision
-from rota.model.stream import Group, Phase, SkipRecord, StreamState, StreamTaskStatus, TaskState
+from rota.outputs.open import open_committer
+from rota.sdk.context import Batch
 from rota.sources import NewRecord, open_source
 from rota.store import Put, Store, open_store
-from rota.workloads.context import Batch
-from rota.workloads.streams.run import Assigned, StreamTask
-from rota.workloads.streams.transform import Transform
+from rota.streams.core.records import Group, Phase, SkipRecord, StreamState, StreamTaskStatus, TaskState
+from rota.streams.task.run import Assigned, StreamTask
+from rota.streams.task.transform import Transform
 from shows.ground import figure
 from shows.report import Line, show
 from tests.kit.chaos.grounds import small_disk

@@ -11,12 +11,12 @@ from rota.model.errors import Conflict, Denied, Invalid, Rejected, RotaError, Un
 
 if TYPE_CHECKING:
     import rota.testing as testing  # noqa: PLR0402  # a module cannot import from itself, says mypy
+    from rota.resources.core.spec import Resource
     from rota.sdk.app import App
+    from rota.sdk.context import Batch, Message, Record, Reply, Request, Run, SyncTask, Task
     from rota.sdk.service import Routes
-    from rota.workloads.context import Batch, Message, Record, Reply, Request, Run, SyncTask, Task
-    from rota.workloads.resources.spec import Resource
-    from rota.workloads.services.frames import BOX, MAPLE_TASK, Field, Layout
-    from rota.workloads.services.routing import ByField, ByRange
+    from rota.services.core.frames import BOX, MAPLE_TASK, Field, Layout
+    from rota.services.core.routing import ByField, ByRange
 
 __all__ = [
     "BOX",
@@ -49,9 +49,9 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-_CONTEXT = "rota.workloads.context"
-_FRAMES = "rota.workloads.services.frames"
-_ROUTING = "rota.workloads.services.routing"
+_CONTEXT = "rota.sdk.context"
+_FRAMES = "rota.services.core.frames"
+_ROUTING = "rota.services.core.routing"
 _LATER = {
     "App": "rota.sdk.app",
     "BOX": _FRAMES,
@@ -65,7 +65,7 @@ _LATER = {
     "Record": _CONTEXT,
     "Reply": _CONTEXT,
     "Request": _CONTEXT,
-    "Resource": "rota.workloads.resources.spec",
+    "Resource": "rota.resources.core.spec",
     "Routes": "rota.sdk.service",
     "Run": _CONTEXT,
     "SyncTask": _CONTEXT,

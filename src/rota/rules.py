@@ -4,6 +4,6 @@ A rule is a class in a package of yours that offers it as an entry point of the 
 `supervisor.rules` names those that count. docs/howto/write-a-placement-rule.md has an example.
 """
 
-from rota.decide.placement import Demand, Place, Rule
+from rota.placement.core import Demand, Place, Rule
 
 __all__ = ["Demand", "Place", "Rule"]

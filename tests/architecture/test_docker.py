@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from rota.cli import settings
-from rota.kit import durations
+from rota.kit.time import durations
 from rota.model.config import NodeConfig, RuntimeConfig, split_address
 from tests.kit.doc_commands import parse
 from tests.kit.process import ROOT

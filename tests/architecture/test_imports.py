@@ -28,7 +28,7 @@ def test_only_the_clock_reads_time() -> None:
     """`datetime.now()` needs no import that the contract could forbid."""
     guilty = []
     for file in modules():
-        if file.match("kit/clock.py"):
+        if file.match("kit/time/clock.py"):
             continue
         for node in each(file, ast.Attribute):
             if node.attr in {"now", "utcnow", "today"}:

@@ -13,20 +13,22 @@ import msgspec
 import pytest
 
 from rota import App
-from rota.api import bodies, openapi, resources
-from rota.api.job_schema import spec_of
 from rota.cli import flags, settings
-from rota.cli.jobs import ADDED, command
-from rota.kit.docs import field_docs
+from rota.doors import bodies
+from rota.doors.http import openapi
+from rota.doors.http import routes as resources
+from rota.jobs.cli.jobs import ADDED, command
+from rota.jobs.core.records import JobRecord, JobSpec, Origin
+from rota.jobs.core.spec import FUNCTION, PROGRAM, read_function, read_job
+from rota.jobs.doors.answers import spec_of
+from rota.kit.text.docs import field_docs
 from rota.model import codec
-from rota.model.job import JobRecord, JobSpec, Origin
-from rota.model.option import Option, options_of
+from rota.model.spec.option import Option, options_of
+from rota.resources.core.spec import ResourceSpec, SourceSpec, read_kind, read_source
 from rota.sdk.declared import ResourceKind
 from rota.sdk.service import Service
-from rota.workloads.jobs.spec import FUNCTION, PROGRAM, read_function, read_job
-from rota.workloads.resources.spec import ResourceSpec, SourceSpec, read_kind, read_source
-from rota.workloads.services.spec import OPTIONS, HandlerSpec, ServiceSpec, read_handler, read_service
-from rota.workloads.streams.spec import StreamSpec
+from rota.services.core.spec import OPTIONS, HandlerSpec, ServiceSpec, read_handler, read_service
+from rota.streams.core.spec import StreamSpec
 from scripts.reference import FOLDER
 from tests.kit.process import ROOT
 

@@ -32,12 +32,10 @@ class Machine(NamedTuple):
 
 
 MACHINES = {
-    "run": Machine("RunRecord", "state", "rota.decide.jobs.run_phases", "rota.model.job"),
-    "attempt": Machine("OwnedAttempt", "phase", "rota.decide.jobs.attempt_phases", "rota.decide.jobs.attempt_phases"),
-    "group": Machine("Group", "phase", "rota.decide.streams.group_phases", "rota.model.stream"),
-    "message": Machine(
-        "Held", "phase", "rota.workloads.resources.relay.held_phases", "rota.workloads.resources.relay.held"
-    ),
+    "run": Machine("RunRecord", "state", "rota.jobs.core.run_phases", "rota.jobs.core.records"),
+    "attempt": Machine("OwnedAttempt", "phase", "rota.jobs.core.attempt_phases", "rota.jobs.core.attempt_phases"),
+    "group": Machine("Group", "phase", "rota.streams.core.group_phases", "rota.streams.core.records"),
+    "message": Machine("Held", "phase", "rota.relay.core.held_phases", "rota.relay.core.held"),
 }
 
 
@@ -99,7 +97,7 @@ def test_every_table_is_known_here_and_drawn_in_the_manual() -> None:
 def test_only_the_table_sets_a_phase(name: str) -> None:
     machine = MACHINES[name]
     guilty = {module: lines for module, tree in modules() if (lines := settings(machine, tree))}
-    makers = {"rota.workloads.resources.relay.held"} if machine.record == "Held" else set()
+    makers = {"rota.relay.core.held"} if machine.record == "Held" else set()
     assert guilty.keys() - {machine.home} == makers, guilty  # a message is made in its first phase
 
 
@@ -123,11 +121,11 @@ def test_a_message_is_made_in_a_first_phase() -> None:
     ],
 )
 def test_whoever_sets_a_phase_is_found(line: str) -> None:
-    module = ast.parse(f"from rota.model.job import RunRecord\n{line}")
+    module = ast.parse(f"from rota.jobs.core.records import RunRecord\n{line}")
     assert settings(MACHINES["run"], module) == [2]
     assert settings(MACHINES["run"], ast.parse(line)) == [], "it has nothing to do with runs"
 
 
 def test_a_step_of_the_table_is_no_setting() -> None:
-    module = ast.parse("from rota.workloads.resources.relay.held import Held\nheld.phase = AFTER_TAKEN[held.phase]")
+    module = ast.parse("from rota.relay.core.held import Held\nheld.phase = AFTER_TAKEN[held.phase]")
     assert settings(MACHINES["message"], module) == []

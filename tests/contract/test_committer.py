@@ -1,4 +1,4 @@
-"""The laws of committers, on every adapter: the numbers are those of `rota.committers.port.Committer`."""
+"""The laws of committers, on every adapter: the numbers are those of `rota.outputs.port.Committer`."""
 
 import asyncio
 import random
@@ -12,13 +12,13 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from rota.committers.open import open_committer, open_output
-from rota.committers.port import Committer, KeepsLetters, Swept, Unfit
-from rota.committers.sql import remote
-from rota.committers.verdict import Turn
 from rota.model.errors import Conflict, Invalid, NotFound, Unavailable, Unknown
-from rota.model.stream import MoveRecord
+from rota.outputs.open import open_committer, open_output
+from rota.outputs.port import Committer, KeepsLetters, Swept, Unfit
+from rota.outputs.sql import remote
+from rota.outputs.verdict import Turn
 from rota.store import Store, open_store
+from rota.streams.core.records import MoveRecord
 from tests.kit.committers import HARNESSES, CommitterHarness, MysqlOutput, PostgresOutput, move, numbers, params
 from tests.kit.harness import MysqlHarness, PostgresHarness
 from tests.kit.publisher import LAST

@@ -1,7 +1,7 @@
-"""The laws of the node link, on every adapter: the numbers are those of `rota.rpc.port.NodeLink`.
+"""The laws of the node link, on every adapter: the numbers are those of `rota.link.port.NodeLink`.
 
 gRPC is also tried behind a bad network and before a process that is frozen or killed. The link in memory has a network
-that can be as bad, in virtual time: `tests/unit/rpc/test_memory.py`.
+that can be as bad, in virtual time: `tests/unit/link/test_memory.py`.
 """
 
 import asyncio
@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 import trustme
 
-from rota.decide.access import Access, Gate, TurnedAway, known
+from rota.fleet.core.access.gate import Access, Gate, TurnedAway, known
 from rota.kit.record import replace
+from rota.link import NodeLink, NotMe, TlsFiles, open_link, serve_link
+from rota.link.records import Accepted, AttemptId, AttemptRefused, LogPiece, Whom
 from rota.model.errors import Conflict, Denied, Invalid, RotaError, Unavailable, Unknown
 from rota.model.ids import NodeId, SessionId
-from rota.model.link import Accepted, AttemptId, AttemptRefused, LogPiece, Whom
-from rota.rpc import NodeLink, NotMe, TlsFiles, open_link, serve_link
 from tests.kit.certificates import Authority, serial
 from tests.kit.faultproxy import FaultProxy
 from tests.kit.link_server import ATTEMPT, BEFORE, CALM, NODE, QUICK, SESSION, STUCK, Desk, dispatch, start

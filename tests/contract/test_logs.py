@@ -1,4 +1,4 @@
-"""The laws of run logs, beside every store: the numbers are those of `rota.store.logs.port.Logs`.
+"""The laws of run logs, beside every store: the numbers are those of `rota.jobs.logs.port.Logs`.
 
 SQL stores keep logs in their own database; memory and etcd have a folder for them.
 """
@@ -11,13 +11,13 @@ from typing import TypeVar, cast
 
 import pytest
 
+from rota.jobs.logs.folder import FolderLogs
+from rota.jobs.logs.open import folder_of, open_logs
+from rota.jobs.logs.port import CHUNK, LogChunk, Logs
+from rota.jobs.logs.sql import MOST, SqlLogs
 from rota.model.errors import Denied, Invalid, Unavailable
 from rota.store import Store, open_store
-from rota.store.logs.folder import FolderLogs
-from rota.store.logs.open import folder_of, open_logs
-from rota.store.logs.port import CHUNK, LogChunk, Logs
 from rota.store.sql.log import LogStore
-from rota.store.sql.run_logs import MOST, SqlLogs
 from rota.store.sql.steps import Driver, SqlQuery, Step, Steps
 from tests.kit.clearing import clear_beside_a_writer
 from tests.kit.harness import MysqlHarness, PostgresHarness, SqliteHarness, StoreHarness, params

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from rota.kit.clock import SYSTEM
+from rota.kit.time.clock import SYSTEM
 from rota.store import Put, open_store
-from rota.store.keeper import LeaseKeeper
-from rota.store.renewal import renewal_thread
+from rota.store.leases.keeper import LeaseKeeper
+from rota.store.leases.renewal import renewal_thread
 from tests.kit.harness import HARNESSES, MemoryHarness, StoreHarness, params
 from tests.kit.server_pool import ServerPool
 from tests.kit.waiting import eventually

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Self
 
-from rota.workloads.services.codes import Ret
-from rota.workloads.services.frames import BOX, Layout, wire
+from rota.services.core.codes import Ret
+from rota.services.core.frames import BOX, Layout, wire
 from tests.kit.listening import settled, stop_listening
 from tests.kit.servers import free_port
 

@@ -26,12 +26,12 @@ from google.protobuf.message_factory import GetMessageClass
 from playwright.async_api import expect
 
 from rota import App
-from rota.api.grpc import SERVICES, needed
 from rota.cli import settings
-from rota.decide.access import Access
+from rota.doors.grpc.door import SERVICES, needed
+from rota.fleet.core.access.gate import Access
+from rota.link.channel import open_channel
+from rota.link.settings import TlsFiles
 from rota.model.config import SECTIONS, TokenReference
-from rota.rpc.channel import open_channel
-from rota.rpc.settings import TlsFiles
 from rota.web.routes import BELOW
 from tests.kit.browser import open_browser, open_dashboard
 from tests.kit.certificates import Authority

@@ -3,8 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from rota.kit import authority
-from rota.kit.authority import Kind
+from rota.kit.crypto import authority
+from rota.kit.crypto.authority import Kind
 from rota.kit.files import write_secret
 
 LIFE = timedelta(days=1)

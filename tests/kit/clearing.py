@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
+from rota.jobs.logs.port import CHUNK, LogChunk
+from rota.jobs.logs.sql import SqlLogs
 from rota.store import open_store
-from rota.store.logs.port import CHUNK, LogChunk
 from rota.store.sql.log import LogStore
-from rota.store.sql.run_logs import SqlLogs
 from tests.kit.process import Script
 from tests.kit.waiting import eventually
 

@@ -15,10 +15,10 @@ from uuid import uuid4
 import duckdb
 import pytest
 
-from rota.committers.memory import MemoryCommitter
-from rota.kit.clock import SYSTEM
-from rota.model.stream import MoveRecord
+from rota.kit.time.clock import SYSTEM
+from rota.outputs.memory import MemoryCommitter
 from rota.store import Store
+from rota.streams.core.records import MoveRecord
 from tests.kit.harness import MysqlHarness, PostgresHarness, StoreHarness
 from tests.kit.rows import STREAM
 from tests.kit.servers import Server

@@ -16,7 +16,7 @@ from tests.kit.process import ROOT
 
 
 def assert_is_generated_from(contract: str, package: str, folder: Path) -> None:
-    """AssertionError if `package` (as `rota/rpc/pb`) has other code for a contract (as `rota/v1/link`)."""
+    """AssertionError if `package` (as `rota/link/pb`) has other code for a contract (as `rota/v1/link`)."""
     name = contract.rpartition("/")[2]
     source = f"{package}/{name}.proto"
     command = [sys.executable, "-m", "grpc_tools.protoc", f"--proto_path={source}={ROOT}/proto/{contract}.proto"]

@@ -32,17 +32,17 @@ import msgspec
 from google.protobuf import json_format, message_factory
 from google.protobuf.descriptor import MethodDescriptor
 
-from rota.api import grpc as grpc_door
-from rota.api import resources
-from rota.api.calls import Endpoint
-from rota.api.methods import StreamingMethod
-from rota.api.verbs import OPERATIONS
-from rota.control.jobs import verbs
-from rota.decide.access import Access
-from rota.decide.jobs.due import new_run
+from rota.doors.grpc import door as grpc_door
+from rota.doors.grpc.methods import StreamingMethod
+from rota.doors.http import routes as resources
+from rota.doors.http.calls import Endpoint
+from rota.doors.verbs import OPERATIONS
+from rota.fleet.core.access.gate import Access
+from rota.jobs.core.due import new_run
+from rota.jobs.core.records import Cause, JobSpec, Origin, RunState
+from rota.jobs.fleet import verbs
 from rota.kit.record import replace
 from rota.model import codec, keys
-from rota.model.job import Cause, JobSpec, Origin, RunState
 from rota.store import Put, Store, open_store
 from tests.kit.doors import Door
 from tests.kit.fleet import Fleet, resource

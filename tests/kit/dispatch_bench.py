@@ -2,10 +2,10 @@
 
 import msgspec
 
-from rota.workloads.services.dispatch import Caller, Dispatch, WorkerSeat
-from rota.workloads.services.frames import BOX, wire
-from rota.workloads.services.parcels import ADDRESS, ANSWERED, DONE
-from rota.workloads.services.table import CmdRoute, Table
+from rota.services.core.dispatch import Caller, Dispatch, WorkerSeat
+from rota.services.core.frames import BOX, wire
+from rota.services.core.parcels import ADDRESS, ANSWERED, DONE
+from rota.services.core.table import CmdRoute, Table
 
 WIRE = wire(BOX)
 

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
 
-from rota.api.doorkeeper import Doorkeeper
-from rota.decide.access import Access, AdmittedCaller, Gate, known
+from rota.doors.guard.doorkeeper import Doorkeeper
+from rota.fleet.core.access.gate import Access, AdmittedCaller, Gate, known
 from rota.store import Store
 from tests.kit.hand_clock import HandClock
 

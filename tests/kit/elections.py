@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
-from rota.control.leader import LeaderCandidate
-from rota.control.term import Term
-from rota.kit import virtual
-from rota.kit.virtual import CallbackGroup
+from rota.fleet.leading.leader import LeaderCandidate
+from rota.fleet.leading.term import Term
+from rota.fleet.members.session import NodeSession, in_session
+from rota.kit.time import virtual
+from rota.kit.time.virtual import CallbackGroup
 from rota.model import codec, keys
 from rota.model.ids import NodeId
 from rota.model.node import Leader
-from rota.node.session import NodeSession, in_session
 from rota.store import Store, open_store
 from tests.kit.identities import identity
 from tests.kit.virtual_trials import CLOCK

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rota.model import codec, keys
-from rota.model.relay import RelayStatus
+from rota.relay.core.records import RelayStatus
 from rota.sinks import Message
 from rota.store import Put, Store
 from tests.kit.fleet import resource

@@ -15,9 +15,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from rota.model import codec, keys
-from rota.model.assignment import Assignment
 from rota.model.ids import NodeId
-from rota.model.resource import Cordon
+from rota.resources.core.assignment import Assignment
+from rota.resources.core.records import Cordon
 from rota.store import Delete, Put, open_store
 from tests.kit.fleet import Fleet
 from tests.kit.waiting import eventually

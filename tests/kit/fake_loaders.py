@@ -10,22 +10,23 @@ from typing import Any
 
 import pytest
 
-from rota.decide.restart import RestartPolicy
-from rota.kit.clock import SYSTEM
+from rota.compose import wanted
+from rota.kit.time.clock import SYSTEM
 from rota.model.config import RuntimeConfig
-from rota.node import generations, wanted
-from rota.node.crew import Crew
-from rota.node.crew_runner import CrewRunner
-from rota.node.crew_watch import CrewWatch
-from rota.node.generations import Generations
-from rota.node.loaders import LoaderListener, LoadError, LoadTarget
-from rota.node.pipes.brief import Brief, Order
-from rota.node.pipes.channel import Pipe
-from rota.node.pipes.loader import Loaded
-from rota.node.pipes.worker import Registered
-from rota.node.posts import Post, canaries
-from rota.node.reload import Reloads
-from rota.node.stacks import Stacks
+from rota.runtime.core.restart import RestartPolicy
+from rota.runtime.crew.crew import Crew
+from rota.runtime.crew.posts import Post, canaries
+from rota.runtime.crew.runner import CrewRunner
+from rota.runtime.crew.watch import CrewWatch
+from rota.runtime.loader import generations
+from rota.runtime.loader.generations import Generations
+from rota.runtime.loader.processes import LoaderListener, LoadError, LoadTarget
+from rota.runtime.loader.reload import Reloads
+from rota.runtime.pipes.brief import Brief, Order
+from rota.runtime.pipes.channel import Pipe
+from rota.runtime.pipes.loader import Loaded
+from rota.runtime.pipes.worker import Registered
+from rota.runtime.worker.stacks import Stacks
 from rota.sdk.app import App
 
 LIVES = "lives"

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Self
 
 from rota.model import codec, keys
-from rota.model.assignment import Assignment
 from rota.model.errors import RotaError
 from rota.model.node import Leader
-from rota.model.resource import ResourceRecord, ResourceStatus
+from rota.resources.core.assignment import Assignment
+from rota.resources.core.records import ResourceRecord, ResourceStatus
 from rota.store import Delete, Put, Store
 from tests.kit.node import NodeUnderTest
 from tests.kit.waiting import eventually

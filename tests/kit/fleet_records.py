@@ -3,16 +3,13 @@
 from datetime import timedelta
 from typing import Any
 
-from rota.api import resource_operations
-from rota.api.resource_schema import ResourceView
 from rota.model import codec, keys
-from rota.model.assignment import Assignment
 from rota.model.ids import LeaseId, NodeId, SessionId
 from rota.model.node import Leader, Node, NodeStatus, Role
-from rota.model.resource import (
-    KindRecord,
-    ResourceStatus,
-)
+from rota.resources.core.assignment import Assignment
+from rota.resources.core.records import KindRecord, ResourceStatus
+from rota.resources.doors import operations as resource_operations
+from rota.resources.doors.answers import ResourceView
 from rota.store import Put, Store
 from tests.kit.hand_clock import HandClock
 

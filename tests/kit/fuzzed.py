@@ -12,11 +12,11 @@ from pathlib import Path
 
 import psutil
 
-from rota.api import grpc as grpc_door
+from rota.doors.grpc import door as grpc_door
 from rota.model.errors import RotaError
-from rota.node.control_socket import NAME
-from rota.node.relay.spool import Spool
-from rota.node.relay.wire import OpeningFrame, encode
+from rota.relay.process.spool import Spool
+from rota.relay.process.wire import OpeningFrame, encode
+from rota.runtime.control_socket import NAME
 from rota.sources.open import log_place, open_log, open_source
 from rota.sources.port import NewRecord
 from tests.kit.boxes import box

@@ -9,14 +9,14 @@ import grpc
 import pytest
 from google.protobuf.message import Message
 
-from rota.api import grpc as door
-from rota.api.behind import NodeBackend
-from rota.api.health import HealthChecks
-from rota.api.pb import api_pb2 as pb
-from rota.api.pb import crawler_pb2
-from rota.api.watches import Watches
-from rota.rpc import serve_link
-from rota.rpc.port import Admit
+from rota.doors.behind import NodeBackend
+from rota.doors.grpc import door
+from rota.doors.grpc.pb import api_pb2 as pb
+from rota.doors.grpc.pb import crawler_pb2
+from rota.doors.health import HealthChecks
+from rota.doors.watches import Watches
+from rota.link import serve_link
+from rota.link.port import Admit
 from rota.store import Store
 from tests.kit.hand_clock import HandClock
 from tests.kit.link_server import Desk

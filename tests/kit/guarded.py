@@ -6,17 +6,17 @@ from datetime import timedelta
 
 from starlette.routing import Route
 
-from rota.api import resources
-from rota.api.behind import NodeBackend
-from rota.api.doorkeeper import Doorkeeper
-from rota.api.health import HealthChecks
-from rota.api.http import door
-from rota.api.metrics import NodeFigures, registry
-from rota.api.watches import Watches
-from rota.decide.access import Access, Gate, by_digest, digest
-from rota.decide.attempts import Failures
+from rota.compose.metrics import NodeFigures, registry
+from rota.doors.behind import NodeBackend
+from rota.doors.guard.doorkeeper import Doorkeeper
+from rota.doors.health import HealthChecks
+from rota.doors.http import routes as resources
+from rota.doors.http.door import door
+from rota.doors.watches import Watches
+from rota.fleet.core.access.gate import Access, Gate, by_digest, digest
+from rota.fleet.core.access.logins import Failures
+from rota.fleet.core.access.token import TokenRecord
 from rota.kit.record import replace
-from rota.model.token import TokenRecord
 from rota.web.routes import is_page, pages
 from tests.kit.hand_clock import HandClock
 from tests.kit.relay_records import count

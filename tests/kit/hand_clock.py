@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from rota.kit.instant import Instant
+from rota.kit.time.instant import Instant
 
 
 class HandClock:

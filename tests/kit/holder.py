@@ -9,7 +9,7 @@ import sys
 
 import click
 
-from rota.kit import durations
+from rota.kit.time import durations
 from rota.model.ids import Key
 from rota.store import Put, open_store
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from starlette.applications import Starlette
 
-from rota.api import resources
-from rota.api.behind import NodeBackend
-from rota.api.health import HealthChecks
-from rota.api.http import door
-from rota.api.metrics import NodeFigures, registry
-from rota.api.watches import Watches
+from rota.compose.metrics import NodeFigures, registry
+from rota.doors.behind import NodeBackend
+from rota.doors.health import HealthChecks
+from rota.doors.http import routes as resources
+from rota.doors.http.door import door
+from rota.doors.watches import Watches
 from rota.store import Store
 from tests.kit.hand_clock import HandClock
 from tests.kit.http_door import GATE, TOKEN, Answer

@@ -11,11 +11,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.api.doorkeeper import Doorkeeper
-from rota.api.health import HealthChecks
-from rota.api.http import door
-from rota.api.metrics import NodeFigures, registry
-from rota.decide.access import Access, Gate, known
+from rota.compose.metrics import NodeFigures, registry
+from rota.doors.guard.doorkeeper import Doorkeeper
+from rota.doors.health import HealthChecks
+from rota.doors.http.door import door
+from rota.fleet.core.access.gate import Access, Gate, known
 from tests.kit.hand_clock import HandClock
 
 TOKEN = "rota_a-token-of-tests"

@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
+from rota.fleet.members.session import Identity
 from rota.model.ids import NodeId
 from rota.model.node import Role
-from rota.node.session import Identity
 
 TTL = timedelta(seconds=10)
 

@@ -15,11 +15,11 @@ from datetime import datetime
 from itertools import takewhile
 from pathlib import Path
 
-from rota.control.jobs import verbs
-from rota.decide.jobs.due import LATE, decided, times
+from rota.jobs.core.due import LATE, decided, times
+from rota.jobs.core.records import Cause, JobCursor, JobRecord, RunRecord, RunState
+from rota.jobs.fleet import verbs
 from rota.model import codec, keys
 from rota.model.ids import Key
-from rota.model.job import Cause, JobCursor, JobRecord, RunRecord, RunState
 from rota.store import Entry, Store, open_store
 from tests.kit.fleet import Fleet
 from tests.kit.node import NodeUnderTest

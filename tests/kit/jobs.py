@@ -2,10 +2,10 @@
 
 from datetime import UTC, datetime, timedelta
 
-from rota.api import job_operations
+from rota.jobs.core.records import Cause, Outcome, RunRecord, RunState, run_id
+from rota.jobs.doors import operations as job_operations
 from rota.model import codec, keys
 from rota.model.ids import NodeId
-from rota.model.job import Cause, Outcome, RunRecord, RunState, run_id
 from rota.store import Put, Store
 
 NOON = datetime(2026, 1, 16, 12, tzinfo=UTC)

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from rota.model.resource import KindRecord
+from rota.resources.core.records import KindRecord
 
 KIND = KindRecord(
     name="room",

@@ -10,11 +10,11 @@ from time import monotonic
 
 import click
 
-from rota.kit import durations
-from rota.kit.clock import SYSTEM
+from rota.kit.time import durations
+from rota.kit.time.clock import SYSTEM
 from rota.model.errors import LeaseLost, Unavailable, Unknown
 from rota.store import Put, Store, open_store
-from rota.store.keeper import LeaseKeeper
+from rota.store.leases.keeper import LeaseKeeper
 from tests.kit.waiting import eventually
 
 PAUSE = 0.05

@@ -11,9 +11,9 @@ from datetime import timedelta
 
 import click
 
+from rota.link import LinkSettings, NodeLink, serve_link
+from rota.link.records import Accepted, AttemptId, AttemptRefused, LogPiece, Presence, StartAttempt, Whom
 from rota.model.ids import NodeId, Revision, SessionId
-from rota.model.link import Accepted, AttemptId, AttemptRefused, LogPiece, Presence, StartAttempt, Whom
-from rota.rpc import LinkSettings, NodeLink, serve_link
 
 NODE, SESSION = NodeId("b"), SessionId("b-1")
 ATTEMPT = AttemptId("nightly/2026-11-15", 1)

@@ -24,7 +24,7 @@ from pathlib import Path
 from rota.model import codec, keys
 from rota.model.ids import Key, LeaseId, NodeId, SessionId
 from rota.model.node import Leader, Node, NodeStatus, Role
-from rota.model.resource import KindRecord
+from rota.resources.core.records import KindRecord
 from rota.store import Lease, Put, Store, open_store
 from tests.kit.fleet import resource, stop_all
 from tests.kit.node import NodeUnderTest

@@ -10,10 +10,10 @@ from typing import Any
 import psutil
 
 from rota.model import codec, keys
-from rota.model.assignment import Assignment
 from rota.model.errors import RotaError
 from rota.model.ids import NodeId
-from rota.node import control_socket
+from rota.resources.core.assignment import Assignment
+from rota.runtime import control_socket
 from rota.store import Delete, Put, open_store
 from tests.kit.cli import ROTA, Answer, rota
 from tests.kit.process import Process

@@ -8,10 +8,10 @@ import asyncio
 import random
 import sys
 
-from rota.committers.open import open_committer
-from rota.committers.port import KeepsLetters
-from rota.committers.verdict import Turn
 from rota.model.errors import Unavailable, Unknown
+from rota.outputs.open import open_committer
+from rota.outputs.port import KeepsLetters
+from rota.outputs.verdict import Turn
 from rota.store import open_store
 from tests.kit.rows import STREAM, letter, ranges, rows
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.ids import NodeId
-from rota.model.relay import RelayMap, RelayStatus, ResourceTally, SinkState, SinkStatus
+from rota.relay.core.records import RelayMap, RelayStatus, ResourceTally, SinkState, SinkStatus
 from rota.store import Put, Store
 
 SINK = SinkStatus(

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from rota.model import codec, keys
 from rota.model.ids import NodeId
-from rota.model.relay import RelayStatus
+from rota.relay.core.records import RelayStatus
 from rota.store import Put, Store
 
 Nodes = Callable[..., "asyncio.Task[None]"]

@@ -6,8 +6,8 @@ Apart from `committers`, whose databases take a publisher that is killed soon lo
 import json
 from typing import Any
 
-from rota.committers.port import Letter
-from rota.model.manifest import Range
+from rota.outputs.port import Letter
+from rota.streams.core.manifest import Range
 
 STREAM = "clicks"
 

@@ -16,13 +16,13 @@ from typing import Any
 
 import msgspec
 
-from rota.kit.clock import SYSTEM
+from rota.compose.runtime import Runtime
+from rota.jobs.core.records import Outcome, RunOrder
+from rota.jobs.logs.folder import FolderLogs
+from rota.kit.time.clock import SYSTEM
 from rota.model.config import JobsConfig, RuntimeConfig, Size
-from rota.model.job import Outcome, RunOrder
-from rota.node import kernel
-from rota.node.loaders import LoadTarget
-from rota.node.runtime import Runtime
-from rota.store.logs.folder import FolderLogs
+from rota.runtime.loader.processes import LoadTarget
+from rota.runtime.system import kernel
 
 LOG_BYTES = 200_000
 

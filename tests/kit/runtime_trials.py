@@ -16,11 +16,11 @@ from typing import TypeAlias
 import msgspec
 import psutil
 
+from rota.jobs.core.records import Cause, JobRecord, JobSpec, RunRecord, RunState, order_for
+from rota.link.records import AttemptId, AttemptRefused, StartAttempt
 from rota.model import codec, keys
 from rota.model.errors import Conflict, RotaError
 from rota.model.ids import NodeId, SessionId
-from rota.model.job import Cause, JobRecord, JobSpec, RunRecord, RunState, order_for
-from rota.model.link import AttemptId, AttemptRefused, StartAttempt
 from rota.store import Absent, At, Delete, Put, Store, open_store
 from tests.kit.cli import Answer
 from tests.kit.node import APP, NodeUnderTest, children, is_gone, loader, workers
@@ -108,7 +108,7 @@ Give: TypeAlias = Callable[[str, str], Awaitable[str]]
 @asynccontextmanager
 async def dispatching(node: NodeUnderTest) -> AsyncIterator[Give]:
     """A way to give runs to a node as those do that schedule jobs."""
-    from rota.rpc.open import open_link
+    from rota.link.open import open_link
 
     status = await node.status()
     async with (

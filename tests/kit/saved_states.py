@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from rota.model import codec, keys
-from rota.model.resource import SavedState
+from rota.resources.core.records import SavedState
 from rota.store import Store, open_store
 from tests.kit.node import NodeUnderTest, workers
 from tests.kit.waiting import eventually

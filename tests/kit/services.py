@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from rota.kit.histogram import Histogram
 from rota.model.errors import NotFound, Unavailable
-from rota.model.service import Latency, ServiceStat
-from rota.workloads.checks import did_you_mean
-from rota.workloads.services.admin_spec import AdminSpec
+from rota.model.spec.checks import did_you_mean
+from rota.services.core.admin_spec import AdminSpec
+from rota.services.core.records import Latency, ServiceStat
 
 BOUNDS = (10, 50, 100, 500, 1000, 5000)
 

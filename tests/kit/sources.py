@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from rota.kit.epoch import milliseconds
+from rota.kit.time.epoch import milliseconds
 from rota.sources import Batch, NewRecord, Reader, Record, log_place, memory, open_log
 from tests.kit.kafka import MockKafka
 from tests.kit.servers import Kafka, Server

@@ -15,7 +15,7 @@ from typing import Any
 
 from playwright.async_api import Browser, Page, Response
 
-from rota.api.session import COOKIE
+from rota.doors.http.session import COOKIE
 from tests.kit.browser import PATIENCE, open_browser
 from tests.kit.doors import Door
 from tests.kit.servers import free_port

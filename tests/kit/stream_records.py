@@ -6,7 +6,8 @@ from typing import Any
 from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.ids import NodeId, Revision
-from rota.model.stream import (
+from rota.store import Put, Store
+from rota.streams.core.records import (
     Declaration,
     Group,
     Phase,
@@ -16,8 +17,7 @@ from rota.model.stream import (
     StreamTaskStatus,
     TaskState,
 )
-from rota.store import Put, Store
-from rota.workloads.streams.spec import StreamSpec, declared
+from rota.streams.core.spec import StreamSpec, declared
 
 NOON = datetime(2026, 1, 16, 12, tzinfo=UTC)
 

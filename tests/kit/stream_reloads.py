@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from rota.committers.open import open_output
+from rota.outputs.open import open_output
 from tests.kit.cli import rota
 from tests.kit.node import NodeUnderTest
 from tests.kit.streams import StreamTrial, stream_trial

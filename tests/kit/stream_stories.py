@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from rota.model import codec, keys
-from rota.model.stream import StreamRecord
 from rota.store import Store
+from rota.streams.core.records import StreamRecord
 from tests.kit.elections import play
 from tests.kit.stream_trial import Node, Trial
 

@@ -11,25 +11,25 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
-from rota.committers.memory import MemoryCommitter
-from rota.control.streams.keep import keep_streams
-from rota.control.term import Term
-from rota.kit.clock import Clock
+from rota.fleet.leading.term import Term
+from rota.kit.time.clock import Clock
 from rota.model import codec, keys
-from rota.model.assignment import Assignment
 from rota.model.errors import RotaError
 from rota.model.ids import NodeId, Revision
-from rota.model.resource import ResourceRecord
-from rota.model.stream import Group, StreamStatus, StreamTaskStatus, StreamWishes
+from rota.outputs.memory import MemoryCommitter
+from rota.resources.core.assignment import Assignment
+from rota.resources.core.records import ResourceRecord
+from rota.sdk.context import Batch
 from rota.sources.memory import Topic, topic
 from rota.sources.open import open_source
 from rota.sources.port import NewRecord
 from rota.store import Delete, Put, Store
 from rota.store.follow import follow_all
-from rota.workloads.context import Batch
-from rota.workloads.streams.run import Assigned, SequenceLimits, StreamTask
-from rota.workloads.streams.spec import StreamSpec, declared
-from rota.workloads.streams.transform import Transform
+from rota.streams.core.records import Group, StreamStatus, StreamTaskStatus, StreamWishes
+from rota.streams.core.spec import StreamSpec, declared
+from rota.streams.fleet.keep import keep_streams
+from rota.streams.task.run import Assigned, SequenceLimits, StreamTask
+from rota.streams.task.transform import Transform
 from tests.kit.virtual_trials import CLOCK
 
 Node = Callable[..., "asyncio.Task[None]"]

@@ -15,10 +15,10 @@ import psutil
 
 from rota.model import codec, keys
 from rota.model.errors import RotaError
-from rota.model.stream import Group, StreamStatus, StreamTaskStatus, StreamWishes
-from rota.node import control_socket
+from rota.runtime import control_socket
 from rota.sources import NewRecord
 from rota.store import Put, Store, open_store
+from rota.streams.core.records import Group, StreamStatus, StreamTaskStatus, StreamWishes
 from tests.kit.fleet import Fleet
 from tests.kit.node import workers
 from tests.kit.sources import SourceHarness

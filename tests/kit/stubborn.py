@@ -10,15 +10,15 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 
-from rota.control.leader import LeaderCandidate
-from rota.control.term import Term
-from rota.kit.clock import SYSTEM
-from rota.kit.durations import parse
+from rota.fleet.leading.leader import LeaderCandidate
+from rota.fleet.leading.term import Term
+from rota.fleet.members.session import Identity, NodeSession, in_session
+from rota.kit.time.clock import SYSTEM
+from rota.kit.time.durations import parse
 from rota.model.errors import TermOver, Unavailable, Unknown
 from rota.model.ids import NodeId
 from rota.model.node import Role
-from rota.node import data_folder
-from rota.node.session import Identity, NodeSession, in_session
+from rota.runtime.system import data_folder
 from rota.store import Put, Store, open_store
 
 PROBE = "/probe"

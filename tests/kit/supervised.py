@@ -5,10 +5,7 @@ from datetime import timedelta
 from rota.model import codec, keys
 from rota.model.ids import LeaseId, NodeId, SessionId
 from rota.model.node import Node, NodeStatus, Role
-from rota.model.resource import (
-    KindRecord,
-    ResourceRecord,
-)
+from rota.resources.core.records import KindRecord, ResourceRecord
 from rota.sim.world import EPOCH
 from rota.store import Put, Store
 

@@ -22,12 +22,14 @@ from typing import Any, TypeAlias
 import grpc
 import httpx2
 
-from rota.api import grpc as grpc_door
-from rota.api import introspection, resources, verbs
-from rota.api.pb import api_pb2, jobs_pb2, reflection_pb2
+from rota.doors import verbs
+from rota.doors.grpc import door as grpc_door
+from rota.doors.grpc import introspection
+from rota.doors.grpc.pb import api_pb2, jobs_pb2, reflection_pb2
+from rota.doors.http import routes as resources
+from rota.fleet.core.access.token import Access, TokenRecord
 from rota.kit.record import replace
 from rota.model import codec, keys
-from rota.model.token import Access, TokenRecord
 from rota.store import Put, Store, open_store
 from tests.kit.doors import Door
 from tests.kit.node import APP, NodeUnderTest

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from pathlib import Path
 
-from rota.kit.durations import parse
+from rota.kit.time.durations import parse
 from rota.model import codec, keys
 from rota.model.errors import Unavailable, Unknown
 from rota.model.node import Leader, Node

@@ -4,15 +4,15 @@ import asyncio
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-from rota.control.leader import LeaderCandidate
-from rota.control.term import Term
-from rota.kit import virtual
-from rota.kit.instant import Instant
-from rota.kit.virtual import CallbackGroup
+from rota.fleet.leading.leader import LeaderCandidate
+from rota.fleet.leading.term import Term
+from rota.fleet.members.session import Identity, NodeSession, in_session
+from rota.kit.time import virtual
+from rota.kit.time.instant import Instant
+from rota.kit.time.virtual import CallbackGroup
 from rota.model.errors import TermOver
 from rota.model.ids import NodeId
 from rota.model.node import Role
-from rota.node.session import Identity, NodeSession, in_session
 from rota.sim.world import EPOCH
 from rota.store import Put, Store, open_store
 from tests.kit.trials import leader_other_than

@@ -5,14 +5,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rota.committers.open import open_committer
-from rota.control.streams.verify import Extent, Verified, verify
 from rota.kit.record import replace
 from rota.model import codec, keys
-from rota.model.manifest import Range
+from rota.outputs.open import open_committer
 from rota.sources import NewRecord, log_place, open_log
 from rota.store import Delete, Put, Store
-from rota.workloads.streams.spec import StreamSpec
+from rota.streams.core.manifest import Range
+from rota.streams.core.spec import StreamSpec
+from rota.streams.fleet.verify import Extent, Verified, verify
 from tests.kit.committers import move as moved
 
 NOON = datetime(2026, 1, 16, 12, tzinfo=UTC)

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.load import Ledger, Load, NoCompiler, Running, build, run
 from rota.kit.record import replace
-from rota.workloads.services.codes import Ret
+from rota.services.core.codes import Ret
 from tests.kit.box_server import BoxServer, Cmd, Visit
 from tests.kit.listening import listening
 from tests.kit.waiting import eventually

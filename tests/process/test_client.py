@@ -10,7 +10,7 @@ import pytest
 
 from rota.client import AsyncServiceClient, ServiceClient, TimedOut
 from rota.model.errors import Unavailable, Unknown
-from rota.workloads.services.codes import Ret
+from rota.services.core.codes import Ret
 from tests.kit.burst_server import Burst
 from tests.kit.node import NodeUnderTest, title
 from tests.kit.servers import free_port

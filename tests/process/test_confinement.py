@@ -15,7 +15,7 @@ import pytest
 
 from rota.model import keys
 from rota.model.config import CommandsConfig
-from rota.node.confine import Commands, Confinement, find_commands
+from rota.runtime.system.confine import Commands, Confinement, find_commands
 from rota.sources import NewRecord
 from rota.store import open_store
 from tests.kit.cli import rota

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from rota.api import grpc as grpc_door
-from rota.api import resources
-from rota.api.verbs import OPERATIONS
+from rota.doors.grpc import door as grpc_door
+from rota.doors.http import routes as resources
+from rota.doors.verbs import OPERATIONS
 from tests.kit import crowd as crowds
 from tests.kit.crowd import NOT_GIVEN, Unsaid, crowd, over_grpc, over_http, worst
 

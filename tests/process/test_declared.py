@@ -4,9 +4,10 @@ import os
 import signal
 from pathlib import Path
 
-from rota.api import event_operations, resource_operations
+from rota.fleet.doors import event_operations
 from rota.model import codec, keys
-from rota.model.resource import PlacingRecord
+from rota.resources.core.records import PlacingRecord
+from rota.resources.doors import operations as resource_operations
 from rota.store import Store, open_store
 from tests.kit.cli import rota
 from tests.kit.node import NodeUnderTest

@@ -5,9 +5,9 @@ import os
 import signal
 from pathlib import Path
 
-from rota.api import resource_operations
-from rota.api.overview import Concern, overview
+from rota.resources.doors import operations as resource_operations
 from rota.store import Store, open_store
+from rota.views.overview import Concern, overview
 from tests.kit.cli import rota
 from tests.kit.fleet_records import CLOCK
 from tests.kit.node import NodeUnderTest

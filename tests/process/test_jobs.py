@@ -6,9 +6,9 @@ from contextlib import ExitStack, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 
-from rota.control.jobs import verbs
+from rota.jobs.core.records import Cause, RunRecord, RunState
+from rota.jobs.fleet import verbs
 from rota.model import codec, keys
-from rota.model.job import Cause, RunRecord, RunState
 from rota.store import Store, open_store
 from tests.kit.fleet import stop_all
 from tests.kit.node import NodeUnderTest

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from rota.model import codec, keys
-from rota.model.resource import Cordon
+from rota.resources.core.records import Cordon
 from rota.store import Put, open_store
 from tests.kit.cli import Answer, rota
 from tests.kit.fleet import Fleet, moves

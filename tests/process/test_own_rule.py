@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rota.model import codec, keys
-from rota.model.resource import ResourceStatus
+from rota.resources.core.records import ResourceStatus
 from rota.store import Put, Store, open_store
 from tests.kit.fleet import ROOMS, resource
 from tests.kit.node import NodeUnderTest

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from rota.api.certificates import revoke_certificates
-from rota.kit.clock import SYSTEM
+from rota.fleet.doors.certificates import revoke_certificates
+from rota.kit.time.clock import SYSTEM
 from rota.model import codec, keys
 from rota.model.ids import NodeId
-from rota.model.relay import RelayMap, SinkState
+from rota.relay.core.records import RelayMap, SinkState
 from rota.sinks import Message
 from rota.store import Store, open_store
 from tests.kit import rabbit

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 import rota
-from rota.decide.restart import RestartPolicy
-from rota.kit.clock import SYSTEM
+from rota.kit.time.clock import SYSTEM
 from rota.model.config import RelayConfig
 from rota.model.errors import Unavailable
 from rota.model.ids import NodeId
-from rota.node import children
-from rota.node.relay import hold
-from rota.node.relay.hold import NodeRelay, RelayPlace
+from rota.relay.node import hold
+from rota.relay.node.hold import NodeRelay, RelayPlace
+from rota.runtime.core.restart import RestartPolicy
+from rota.runtime.system import children
 from tests.kit.waiting import eventually
 
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from rota.model import codec, keys
-from rota.model.resource import Cordon, SavedState, Trouble
+from rota.resources.core.records import Cordon, SavedState, Trouble
 from rota.store import Delete, Put, open_store
 from tests.kit.cli import rota
 from tests.kit.fleet import Fleet, moves, resource

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from rota.model.link import AttemptId
-from rota.rpc.open import open_link
-from rota.rpc.port import NodeLink
+from rota.jobs.logs.open import open_logs
+from rota.link.open import open_link
+from rota.link.port import NodeLink
+from rota.link.records import AttemptId
 from rota.store import open_store
-from rota.store.logs.open import open_logs
 from tests.kit.cli import ROTA, Answer, rota
 from tests.kit.doors import Door
 from tests.kit.harness import EtcdHarness

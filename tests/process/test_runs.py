@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rota.model.job import RunState
+from rota.jobs.core.records import RunState
 from tests.kit.node import is_gone, title
 from tests.kit.runs import LOG_BYTES, RunsProcess, runs_process
 from tests.kit.waiting import eventually

@@ -10,11 +10,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rota.decide.restart import RestartPolicy
 from rota.model import codec, keys
 from rota.model.ids import NodeId
-from rota.model.resource import Trouble
-from rota.node.enclosure import own_cgroup, prefix
+from rota.resources.core.records import Trouble
+from rota.runtime.core.restart import RestartPolicy
+from rota.runtime.system.enclosure import own_cgroup, prefix
 from rota.store import open_store
 from tests.kit.node import APP, NodeUnderTest, is_gone, loader, when_open, workers
 from tests.kit.runtime_trials import dispatch

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rota.workloads.services.frames import BOX, wire
+from rota.services.core.frames import BOX, wire
 from tests.kit.doors import Door
 from tests.kit.node import NodeUnderTest
 from tests.kit.process import ROOT

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from rota.model import codec, keys
-from rota.model.resource import Listing, Query, ResourceRecord
+from rota.resources.core.records import Listing, Query, ResourceRecord
 from rota.store import Put, Store, open_store
 from tests.kit.cli import Answer, rota
 from tests.kit.fleet import resource, stop_all

@@ -5,13 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rota.node.relay.spool import Spool
+from rota.relay.process.spool import Spool
 from tests.kit.sinks import numbers
 
 WRITER = """
 import sys
 from pathlib import Path
-from rota.node.relay.spool import Spool
+from rota.relay.process.spool import Spool
 from tests.kit.sinks import messages
 
 spool = Spool(Path(sys.argv[1]), lambda some: None, segment=20_000)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rota.model.errors import RotaError
-from rota.node import control_socket
+from rota.runtime import control_socket
 from tests.kit.cli import ROTA, rota
 from tests.kit.faultproxy import FaultProxy
 from tests.kit.harness import PostgresHarness, StoreHarness, params

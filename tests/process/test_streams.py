@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from rota.model.stream import Phase, StreamState, TaskState
 from rota.sources import NewRecord
+from rota.streams.core.records import Phase, StreamState, TaskState
 from tests.kit.harness import EtcdHarness, PostgresHarness, SqliteHarness, StoreHarness
 from tests.kit.server_pool import ServerPool
 from tests.kit.servers import Kafka, Postgres

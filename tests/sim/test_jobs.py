@@ -6,11 +6,11 @@ from functools import partial
 
 import pytest
 
-from rota.control.jobs.part import JobsDependencies
-from rota.control.jobs.scheduler import NodeStandings
-from rota.kit import virtual
-from rota.model.job import JobSpec, RunRecord, RunState
-from rota.sim.jobs import EXECUTORS, Jobs
+from rota.jobs.core.records import JobSpec, RunRecord, RunState
+from rota.jobs.fleet.part import JobsDependencies
+from rota.jobs.fleet.scheduler import NodeStandings
+from rota.jobs.sim import EXECUTORS, Jobs
+from rota.kit.time import virtual
 from rota.sim.network import SimStore
 from rota.sim.run import run_seed
 from rota.sim.world import World
@@ -39,7 +39,7 @@ def test_the_same_seed_tells_the_same_story() -> None:
 def test_a_fleet_whose_nodes_have_all_fallen_lately_still_does_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each counts as offline for the others, and answers; more is due than the one that decides can do alone."""
     fallen = partial(JobsDependencies, standing=NodeStandings(share=lambda other: 0.0))
-    monkeypatch.setattr("rota.sim.jobs.JobsDependencies", fallen)
+    monkeypatch.setattr("rota.jobs.sim.JobsDependencies", fallen)
     took, seconds = 0.5, 90.0
     runs_a_second = 1.5 * EXECUTORS / took
 

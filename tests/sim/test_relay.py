@@ -2,7 +2,7 @@
 
 import pytest
 
-from rota.sim.relay import BROKEN
+from rota.relay.sim.scenario import BROKEN
 from rota.sim.run import run_seed, run_seeds
 
 FOUND = {

@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from rota.kit import virtual
-from rota.kit.instant import Instant
+from rota.kit.time import virtual
+from rota.kit.time.instant import Instant
 from rota.model import codec, keys
 from rota.model.ids import LeaseId, NodeId, Revision, SessionId
 from rota.model.node import Node, Role
-from rota.node.pipes.brief import Order
-from rota.sim.resources import GRACE, QUIET, TTL, Resources, SimWork
+from rota.resources.sim import GRACE, QUIET, TTL, Resources, SimWork
+from rota.runtime.pipes.brief import Order
 from rota.sim.run import run_seed, run_seeds
 from rota.sim.world import EPOCH, Machine, World
 from rota.store.port import Delete, Put

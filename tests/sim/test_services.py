@@ -3,12 +3,12 @@
 import msgspec
 import pytest
 
-from rota.sim import service_node
+from rota.services.core.codes import Ret
+from rota.services.core.dispatch import Dispatch
+from rota.services.core.table import merged
+from rota.services.sim import node as service_node
+from rota.services.sim.scenario import BROKEN
 from rota.sim.run import run_seed, run_seeds
-from rota.sim.services import BROKEN
-from rota.workloads.services.codes import Ret
-from rota.workloads.services.dispatch import Dispatch
-from rota.workloads.services.table import merged
 
 
 def first_violation(broken=None):

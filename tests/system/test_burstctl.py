@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from rota.model.errors import Conflict
-from rota.node.admin import Admins
-from rota.workloads.services.admin_spec import AdminSpec
+from rota.services.admin.doors import Admins
+from rota.services.core.admin_spec import AdminSpec
 from tests.kit.process import ROOT
 from tests.kit.servers import free_port
 from tests.kit.services import MemoryServices

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from rota.api.resource_operations import create_resource
-from rota.api.watching import What, watch_events, watch_resources
-from rota.cli.remote import DoorFleet
-from rota.cli.targets import ServerTarget
-from rota.kit.clock import SYSTEM
+from rota.cli.reach.remote import DoorFleet
+from rota.cli.reach.targets import ServerTarget
+from rota.kit.time.clock import SYSTEM
 from rota.model.errors import Invalid
+from rota.resources.doors.operations import create_resource
 from rota.store import open_store
+from rota.views.watching import What, watch_events, watch_resources
 from tests.kit.cli import Answer, rota
 from tests.kit.door_fleet import DoorFleetUnderTest as Fleet
 from tests.kit.door_fleet import door_fleet, here

@@ -17,7 +17,7 @@ from tests.kit.streams import STREAM
 
 PATIENT = """
 import sys
-from rota.cli import names, remote
+from rota.cli.reach import names, remote
 from rota.cli.main import main
 names.LIMIT, remote.PATIENCE, remote.CONNECT = {limit}, 3600.0, 3600.0
 sys.argv[0] = "rota"

@@ -19,13 +19,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.api import http as http_door
-from rota.api.forwarded import address_of
-from rota.api.health import HealthChecks
-from rota.api.http import CONNECTIONS, CONNECTIONS_FOR_PROBES, CONNECTIONS_OF_ONE, HEADERS, door, serve
-from rota.api.listen import bind
-from rota.api.metrics import NodeFigures, registry
-from rota.kit.clock import SYSTEM
+from rota.compose.metrics import NodeFigures, registry
+from rota.doors.health import HealthChecks
+from rota.doors.http import door as http_door
+from rota.doors.http.door import CONNECTIONS, CONNECTIONS_FOR_PROBES, CONNECTIONS_OF_ONE, HEADERS, door, serve
+from rota.doors.http.forwarded import address_of
+from rota.doors.http.listen import bind
+from rota.kit.time.clock import SYSTEM
 from rota.model.config import NodeConfig
 from rota.model.errors import Invalid
 from tests.kit.http_door import GATE, TOKEN

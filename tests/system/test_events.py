@@ -7,10 +7,10 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from rota.kit.clock import SYSTEM
+from rota.fleet.events.event_log import EventLog
+from rota.kit.time.clock import SYSTEM
 from rota.model.ids import NodeId
 from rota.store import open_store
-from rota.store.events import EventLog
 from tests.kit.cli import ROTA, rota
 from tests.kit.process import Process
 from tests.kit.waiting import eventually

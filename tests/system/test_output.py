@@ -10,8 +10,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from rota.cli import options, tables
+from rota.cli import options
 from rota.cli.options import OutputOption, Shape
+from rota.cli.terminal import tables
 from rota.model.errors import Conflict
 from tests.kit.cli import rota
 from tests.kit.commands import LEAVES

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from rota.api import node_operations, resource_operations
-from rota.api.resource_schema import ResourceView
+from rota.fleet.doors.nodes import operations as node_operations
 from rota.model.errors import NotFound
+from rota.resources.doors import operations as resource_operations
+from rota.resources.doors.answers import ResourceView
 from rota.store import Store, open_store
 from tests.kit.cli import ROTA, rota
 from tests.kit.fleet_records import CLOCK, assign, declare, join, lead, settle

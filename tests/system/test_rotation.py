@@ -3,8 +3,8 @@
 from contextlib import ExitStack
 from pathlib import Path
 
+from rota.link import open_link
 from rota.model.errors import Denied
-from rota.rpc import open_link
 from tests.kit.cli import rota
 from tests.kit.doors import Door
 from tests.kit.node import NodeUnderTest

@@ -9,9 +9,9 @@ import grpc
 import psutil
 import pytest
 
-from rota.api.pb import api_pb2 as pb
+from rota.doors.grpc.pb import api_pb2 as pb
+from rota.link import open_link
 from rota.model.errors import Denied
-from rota.rpc import open_link
 from tests.kit.cli import ROTA, Answer, rota
 from tests.kit.doors import Door
 from tests.kit.node import APP, NodeUnderTest

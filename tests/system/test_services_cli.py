@@ -13,11 +13,11 @@ import pytest
 from rota import __version__
 from rota.compose.doors import verbs
 from rota.compose.state import NodeState
-from rota.kit.clock import SYSTEM
+from rota.kit.time.clock import SYSTEM
 from rota.model.ids import NodeId
-from rota.node import control_socket
-from rota.node.admin import Admins
-from rota.workloads.services.admin_spec import AdminSpec
+from rota.runtime import control_socket
+from rota.services.admin.doors import Admins
+from rota.services.core.admin_spec import AdminSpec
 from tests.kit.cli import ROTA, Answer, rota
 from tests.kit.services import MemoryServices
 

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from rota.kit.clock import SYSTEM
+from rota.fleet.audit import trail as audit
+from rota.kit.time.clock import SYSTEM
 from rota.model import codec, keys
 from rota.model.ids import Revision
 from rota.model.node import Incarnation
-from rota.store import Put, audit, backup, dumpfile, incarnation, open_store
+from rota.store import Put, incarnation, open_store
+from rota.store.tools import backup, dumpfile
 from tests.kit.cli import ROTA, Answer, rota
 from tests.kit.harness import HARNESSES, StoreHarness, params
 from tests.kit.process import Process

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.api import verbs
+from rota.doors import verbs
 from tests.kit.taken_back import HOW, fleet, grpc_streams, http_streams, measure
 
 

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from rota.cli.ticket import without_password
+from rota.fleet.access import tickets
+from rota.fleet.cli.ticket import without_password
+from rota.fleet.core.access.ticket import Admission
 from rota.model.errors import Denied
 from rota.model.ids import NodeId
-from rota.model.ticket import Admission
-from rota.store import open_store, tickets
+from rota.store import open_store
 from tests.kit.cli import rota
 
 SECRET = "rota_the-token-of-the-fleet"

@@ -12,9 +12,9 @@ from typing import Any
 import grpc
 import pytest
 
-from rota.api.pb import api_pb2 as pb
-from rota.rpc.channel import open_channel
-from rota.rpc.settings import TlsFiles
+from rota.doors.grpc.pb import api_pb2 as pb
+from rota.link.channel import open_channel
+from rota.link.settings import TlsFiles
 from tests.kit.certificates import serial
 from tests.kit.cli import rota
 from tests.kit.node import NodeUnderTest

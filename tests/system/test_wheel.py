@@ -125,7 +125,7 @@ asyncio.run(main())
 
 
 def writes_parquet(here: Installed) -> None:
-    code = "from rota.committers.open import preload; preload('parquet:///rows'); print('opened')"
+    code = "from rota.outputs.open import preload; preload('parquet:///rows'); print('opened')"
     assert here.run(here.python, "-c", code).out == "opened\n"
 
 

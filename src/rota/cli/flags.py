@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
-from rota.kit import durations
-from rota.kit.docs import field_docs
-from rota.model.option import Option
+from rota.kit.text.docs import field_docs
+from rota.kit.time import durations
+from rota.model.spec.option import Option
 
 F = TypeVar("F", bound=Callable[..., Any])
 Completion = Callable[..., Any]

@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 
 from rota import __version__
 from rota.kit import standard_streams
-from rota.kit.plain import plain
+from rota.kit.text.plain import plain
 from rota.model.errors import RotaError
 from rota.model.url import without_passwords
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from rota.cli import names, tables, targets
-from rota.kit import durations
+from rota.cli.reach import names, targets
+from rota.cli.terminal import tables
+from rota.kit.time import durations
 from rota.model.config import Size as Bytes
 from rota.model.errors import Invalid
 

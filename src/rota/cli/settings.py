@@ -30,18 +30,18 @@ from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar, Union, g
 import click
 import msgspec
 
-from rota.api.resource_schema import read_resource
 from rota.cli.options import ParamType, parse_size, render_size
-from rota.decide.jobs.circle import circle
-from rota.kit import durations
+from rota.jobs.core.circle import circle
+from rota.jobs.core.records import JobSpec
+from rota.jobs.core.spec import read_job
 from rota.kit.record import replace
+from rota.kit.time import durations
 from rota.model import config as sections
 from rota.model.config import SECTIONS, Section, Size, TokenReference, split_reference
 from rota.model.errors import Denied, Invalid
-from rota.model.job import JobSpec
-from rota.model.resource import WantedResource
+from rota.resources.core.records import WantedResource
+from rota.resources.doors.answers import read_resource
 from rota.store import url as urls
-from rota.workloads.jobs.spec import read_job
 
 S = TypeVar("S", bound=Section)
 F = TypeVar("F", bound=Callable[..., Any])

@@ -8,7 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from rota.client.answer import Answer, Refused, TimedOut
-from rota.workloads.services.frames import wire
+from rota.services.core.frames import wire
 
 if TYPE_CHECKING:
     from rota.client.aio import AsyncServiceClient

@@ -19,10 +19,10 @@ from rota.client.answer import Answer, TimedOut
 from rota.client.exchange import MAX_FRAME, Body, Exchange, unreachable
 from rota.client.redial import Redial
 from rota.client.sockets import LINGER, reason, tune
-from rota.kit import durations
+from rota.kit.time import durations
 from rota.model.errors import Invalid, Unavailable, Unknown
-from rota.workloads.checks import Duration
-from rota.workloads.services.frames import BOX, BadFrame, Layout
+from rota.model.spec.checks import Duration
+from rota.services.core.frames import BOX, BadFrame, Layout
 
 
 class AsyncServiceClient:

@@ -12,7 +12,7 @@ import msgspec
 
 from rota.kit.decoding import UNREADABLE
 from rota.model.errors import Invalid, RotaError, Unavailable, Unknown
-from rota.workloads.services.codes import Ret
+from rota.services.core.codes import Ret
 
 _MEANINGS: Mapping[int, tuple[type[RotaError], str]] = {
     Ret.UNKNOWN_CMD: (Invalid, "no handler has this cmd; check its number"),

@@ -22,11 +22,11 @@ from rota.client.answer import Answer, TimedOut
 from rota.client.exchange import MAX_FRAME, AnswerParser, Body, Exchange, ServiceAddress, unreachable
 from rota.client.redial import Redial
 from rota.client.sockets import READ, close_gently, connect, reason
-from rota.kit import durations
-from rota.kit.clock import SYSTEM
+from rota.kit.time import durations
+from rota.kit.time.clock import SYSTEM
 from rota.model.errors import Invalid, RotaError, Unavailable, Unknown
-from rota.workloads.checks import Duration
-from rota.workloads.services.frames import BOX, BadFrame, Layout
+from rota.model.spec.checks import Duration
+from rota.services.core.frames import BOX, BadFrame, Layout
 
 GLANCE = 0.2
 """Seconds after which a waiting call looks whether its client was closed: a UDP socket cannot be woken."""

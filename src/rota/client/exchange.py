@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 
 from rota.client.answer import Answer
-from rota.kit import durations
+from rota.kit.time import durations
 from rota.model.config import split_address
 from rota.model.errors import Invalid, Unavailable
-from rota.workloads.checks import Check, Duration
-from rota.workloads.services.frames import FrameCodec, Layout, wire
+from rota.model.spec.checks import Check, Duration
+from rota.services.core.frames import FrameCodec, Layout, wire
 
 KIND = "client of service"
 MAX_FRAME = 16 * 1024 * 1024

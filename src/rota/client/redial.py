@@ -7,7 +7,7 @@ that.
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 
-from rota.kit.backoff import delays
+from rota.kit.time.backoff import delays
 
 FIRST = timedelta(milliseconds=50)
 MOST = timedelta(seconds=1)

@@ -14,25 +14,25 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from functools import partial
 from typing import Any
 
-from rota.api.doorkeeper import Doorkeeper
-from rota.api.health import HealthChecks
-from rota.api.listen import address_of, bind
-from rota.api.metrics import registry
-from rota.compose.service_verbs import service_verbs
+from rota.compose.link import LinkHandler
+from rota.compose.metrics import registry
+from rota.compose.runtime import Runtime
 from rota.compose.state import NodeState
-from rota.decide.access import TurnedAway
+from rota.doors.guard.doorkeeper import Doorkeeper
+from rota.doors.health import HealthChecks
+from rota.doors.http.listen import address_of, bind
+from rota.fleet.access.certificates import Folder, keep_fresh
+from rota.fleet.core.access.gate import TurnedAway
 from rota.kit.aside import in_thread
+from rota.link.open import serve_link
+from rota.link.port import LinkServer
+from rota.link.settings import TlsFiles
 from rota.model.config import NodeConfig, split_address
 from rota.model.errors import Conflict, Invalid, NotFound
-from rota.node.certificates import Folder, keep_fresh
-from rota.node.control_socket import Verb
-from rota.node.link import LinkHandler
-from rota.node.printed import subject_of
-from rota.node.reload import Reloaded
-from rota.node.runtime import Runtime
-from rota.rpc.open import serve_link
-from rota.rpc.port import LinkServer
-from rota.rpc.settings import TlsFiles
+from rota.runtime.control_socket import Verb
+from rota.runtime.loader.reload import Reloaded
+from rota.runtime.printed import subject_of
+from rota.services.doors.control import service_verbs
 
 log = logging.getLogger(__name__)
 
@@ -152,8 +152,8 @@ async def _serve_http(
     gate: Doorkeeper,
     tls: ssl.SSLContext | None,
 ) -> None:
-    from rota.api.http import door, serve  # noqa: PLC0415  # a tenth of a second of imports that nothing waits for
-    from rota.api.resources import routes  # noqa: PLC0415
+    from rota.doors.http.door import door, serve  # noqa: PLC0415  # a tenth of a second of imports that nothing waits for
+    from rota.doors.http.routes import routes  # noqa: PLC0415
     from rota.web.routes import is_page, pages  # noqa: PLC0415
 
     check_readiness(health, state)
@@ -188,12 +188,12 @@ async def _open_link(
     stopping = asyncio.Event()
 
     def more() -> Sequence[Any]:
-        from rota.api.grpc import handlers  # noqa: PLC0415  # gRPC is an extra
+        from rota.doors.grpc.door import handlers  # noqa: PLC0415  # gRPC is an extra
 
         return handlers(state.behind, health, stopping, gate)
 
     def admit(method: str, authorization: str | None) -> TurnedAway | None:
-        from rota.api.grpc import turned_away  # noqa: PLC0415
+        from rota.doors.grpc.door import turned_away  # noqa: PLC0415
 
         return turned_away(gate, method, authorization)
 

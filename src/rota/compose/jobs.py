@@ -3,20 +3,20 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
+from rota.compose.runtime import Runtime
 from rota.compose.state import NodeState
-from rota.control.jobs.declared import Undeclared, Written, keep_declared_jobs
-from rota.control.jobs.owner import AttemptRunner
-from rota.control.jobs.part import JobsDependencies, JobsPart
-from rota.control.jobs.retention import keep_runs
-from rota.control.jobs.scheduler import NodeStandings
-from rota.control.term import Term
-from rota.decide.jobs.declared import DeclarationOwner
+from rota.fleet.leading.term import Term
+from rota.fleet.members.session import NodeSession
+from rota.jobs.core.declared import DeclarationOwner
+from rota.jobs.core.records import JobSpec, Origin, Outcome, RunOrder
+from rota.jobs.fleet.declared import Undeclared, Written, keep_declared_jobs
+from rota.jobs.fleet.owner import AttemptRunner
+from rota.jobs.fleet.part import JobsDependencies, JobsPart
+from rota.jobs.fleet.retention import keep_runs
+from rota.jobs.fleet.scheduler import NodeStandings
 from rota.model.config import JobsConfig, PeersConfig
 from rota.model.errors import Denied, Invalid
 from rota.model.ids import NodeId
-from rota.model.job import JobSpec, Origin, Outcome, RunOrder
-from rota.node.runtime import Runtime
-from rota.node.session import NodeSession
 from rota.store import Store
 
 ReadJobs = Callable[[], Sequence[JobSpec] | None]
@@ -99,7 +99,7 @@ def _barred(state: NodeState, node: NodeId) -> str:
         is_stopping = state.runtime is not None and state.runtime.is_draining
         return "it is stopping" if is_stopping else ""
     # By what this node finds itself. One that answers and counts as offline, because it fell lately, has no share; but
-    # if all count as that, somebody has to do the work (`decide.jobs.dispatch`).
+    # if all count as that, somebody has to do the work (`jobs.core.dispatch`).
     return "it cannot be reached" if state.peers is not None and node in state.peers.ledger.strikes else ""
 
 

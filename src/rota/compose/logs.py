@@ -6,10 +6,10 @@ If it is this node, it reads the log itself. If not, that node is asked over the
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
+from rota.fleet.members.peers import Peers
+from rota.link.records import AttemptId, LogPiece
 from rota.model.errors import RotaError, Unavailable
 from rota.model.ids import NodeId
-from rota.model.link import AttemptId, LogPiece
-from rota.node.peers import Peers
 
 Own: TypeAlias = Callable[[AttemptId, int], Awaitable[LogPiece]]
 """Reads what this node has."""

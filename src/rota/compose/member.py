@@ -9,35 +9,35 @@ from rota.compose.doors import tls_files
 from rota.compose.jobs import chores, take_part
 from rota.compose.parts import NodeParts
 from rota.compose.peers import live_together
-from rota.control.audit import keep_audit
-from rota.control.declared import keep_declared
-from rota.control.episodes import tell_waits
-from rota.control.events import keep_events
-from rota.control.jobs.retention import keep_logs
-from rota.control.leader import LeaderCandidate
-from rota.control.relays import keep_relay_map
-from rota.control.retention import clear_away
-from rota.control.roster import keep_roster, last_roster
-from rota.control.sources import query_sources
-from rota.control.streams.keep import keep_streams
-from rota.control.supervisor import supervise
-from rota.control.term import Term
-from rota.decide.access import mark
-from rota.decide.fleet import FleetClaim
-from rota.node import kernel
-from rota.node.assignments import follow_assignments
-from rota.node.fleet import keep_app_known, wait_to_belong
-from rota.node.pipes.brief import Order
-from rota.node.queries import answer_queries
-from rota.node.relay.fleet import join_relays
-from rota.node.runtime import Runtime
-from rota.node.session import Identity, NodeSession, in_session
-from rota.node.status import publish_kinds, publish_status, publish_streams
+from rota.compose.runtime import Runtime
+from rota.compose.waits import tell_waits
+from rota.fleet.audit.sealing import keep_audit
+from rota.fleet.core.access.gate import mark
+from rota.fleet.core.members.identity import FleetClaim
+from rota.fleet.events.event_log import EventLog
+from rota.fleet.events.retention import keep_events
+from rota.fleet.leading.leader import LeaderCandidate
+from rota.fleet.leading.retention import clear_away
+from rota.fleet.leading.term import Term
+from rota.fleet.members.identity import keep_app_known, wait_to_belong
+from rota.fleet.members.roster import keep_roster, last_roster
+from rota.fleet.members.session import Identity, NodeSession, in_session
+from rota.fleet.members.status import publish_kinds, publish_status, publish_streams
+from rota.jobs.fleet.retention import keep_logs
+from rota.jobs.logs.open import open_logs
+from rota.placement.fleet.supervisor import supervise
+from rota.relay.fleet.map import keep_relay_map
+from rota.relay.node.status import join_relays
+from rota.resources.fleet.declared import keep_declared
+from rota.resources.fleet.sources import query_sources
+from rota.resources.node.assignments import follow_assignments
+from rota.resources.node.queries import answer_queries
+from rota.runtime.pipes.brief import Order
+from rota.runtime.system import kernel
 from rota.store import Store, open_store
-from rota.store.events import EventLog
-from rota.store.keeper import LeaseKeeper
-from rota.store.logs.open import open_logs
-from rota.store.renewal import renewal_thread
+from rota.store.leases.keeper import LeaseKeeper
+from rota.store.leases.renewal import renewal_thread
+from rota.streams.fleet.keep import keep_streams
 
 log = logging.getLogger(__name__)
 

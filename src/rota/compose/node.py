@@ -14,22 +14,24 @@ from contextlib import AsyncExitStack
 from datetime import timedelta
 from typing import Any
 
-from rota.api.health import HealthChecks
-from rota.api.metrics import registry
-from rota.api.telemetry import send_metrics
 from rota.compose.doors import open_doors, reload, verbs
 from rota.compose.member import FleetMember
+from rota.compose.metrics import registry
 from rota.compose.parts import NodeParts, NodeSettings
-from rota.kit.clock import SYSTEM, Clock
+from rota.compose.runtime import Runtime
+from rota.doors.health import HealthChecks
+from rota.doors.telemetry import send_metrics
+from rota.fleet.access import tokens as token
+from rota.kit.time.clock import SYSTEM, Clock
 from rota.model.errors import RotaError
-from rota.node import control_socket, data_folder, kernel, token
-from rota.node.admin import Admins
-from rota.node.data_folder import DataFolder
-from rota.node.leftovers import end_leftovers
-from rota.node.loaders import LoadError
-from rota.node.manager import Condition, keep_told
-from rota.node.printed import keep_tidy
-from rota.node.runtime import Runtime
+from rota.runtime import control_socket
+from rota.runtime.loader.processes import LoadError
+from rota.runtime.manager import Condition, keep_told
+from rota.runtime.printed import keep_tidy
+from rota.runtime.system import data_folder, kernel
+from rota.runtime.system.data_folder import DataFolder
+from rota.runtime.system.leftovers import end_leftovers
+from rota.services.admin.doors import Admins
 
 log = logging.getLogger(__name__)
 

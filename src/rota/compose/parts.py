@@ -7,19 +7,19 @@ from pathlib import Path
 
 import msgspec
 
-from rota.api.doorkeeper import Doorkeeper
-from rota.api.listen import address_of, bind
-from rota.api.telemetry import Telemetry
 from rota.compose.doors import steering_verbs, tls_files
 from rota.compose.jobs import FileJobs, ReadJobs
+from rota.compose.runtime import Runtime
 from rota.compose.state import NodeState
 from rota.compose.steering import FleetSteering
 from rota.compose.tallies import FleetTallies
-from rota.control.declared import Declarations, Read
-from rota.control.placing import Placing
-from rota.control.rules import load_rules
-from rota.decide.access import Access, Gate, known
-from rota.kit.clock import Clock
+from rota.doors.guard.doorkeeper import Doorkeeper
+from rota.doors.http.listen import address_of, bind
+from rota.doors.telemetry import Telemetry
+from rota.fleet.access import certificates
+from rota.fleet.access import tokens as token
+from rota.fleet.core.access.gate import Access, Gate, known
+from rota.kit.time.clock import Clock
 from rota.model.config import (
     CommandsConfig,
     EventsConfig,
@@ -36,15 +36,17 @@ from rota.model.config import (
 )
 from rota.model.errors import Denied, Invalid
 from rota.model.ids import NodeId
-from rota.node import certificates, confine, token
-from rota.node.data_folder import DataFolder
-from rota.node.enclosure import Enclosure
-from rota.node.kept import KeptFile
-from rota.node.loaders import LoadTarget
-from rota.node.manager import Manager
-from rota.node.printed import Printed
-from rota.node.relay.hold import RelayPlace
-from rota.node.runtime import Runtime
+from rota.placement.fleet.placing import Placing
+from rota.placement.fleet.rules import load_rules
+from rota.relay.node.hold import RelayPlace
+from rota.resources.fleet.declared import Declarations, Read
+from rota.runtime.loader.kept import KeptFile
+from rota.runtime.loader.processes import LoadTarget
+from rota.runtime.manager import Manager
+from rota.runtime.printed import Printed
+from rota.runtime.system import confine
+from rota.runtime.system.data_folder import DataFolder
+from rota.runtime.system.enclosure import Enclosure
 
 LETTERS = "dead-letters"
 PRINTED = "printed"
@@ -215,7 +217,7 @@ def _certificates(config: NodeConfig, node: NodeId) -> certificates.Folder | Non
     folder = certificates.Folder(config.tls)
     folder.check()
     try:
-        from rota.kit import authority  # noqa: PLC0415  # an extra
+        from rota.kit.crypto import authority  # noqa: PLC0415  # an extra
     except ModuleNotFoundError as error:
         raise Invalid(f"tls needs {error.name}, which is not installed; pip install 'rota[tls]'") from None
     found = authority.read(folder.cert.read_bytes())

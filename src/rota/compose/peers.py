@@ -5,20 +5,20 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 
 from rota.compose.state import NodeState
-from rota.control.duties import Duties
-from rota.control.health import HealthKeeper
-from rota.control.hooks import Collector, Deliverer
+from rota.fleet.hooks.carry import send
+from rota.fleet.hooks.deliver import Collector, Deliverer
+from rota.fleet.leading.duties import Duties
+from rota.fleet.members.health import HealthKeeper
+from rota.fleet.members.load import publish_load
+from rota.fleet.members.peers import Peers, check_peers
+from rota.fleet.members.session import NodeSession
+from rota.link.open import open_link
+from rota.link.port import IsRevoked, NodeLink, Shown
+from rota.link.records import Whom
+from rota.link.settings import TlsFiles
 from rota.model.config import PeersConfig
-from rota.model.link import Whom
 from rota.model.node import Node
-from rota.node.confine import Commands
-from rota.node.hooks import send
-from rota.node.load import publish_load
-from rota.node.peers import Peers, check_peers
-from rota.node.session import NodeSession
-from rota.rpc.open import open_link
-from rota.rpc.port import IsRevoked, NodeLink, Shown
-from rota.rpc.settings import TlsFiles
+from rota.runtime.system.confine import Commands
 from rota.store import Store
 
 FEED = "feed"

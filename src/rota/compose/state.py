@@ -7,38 +7,38 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rota import __version__
-from rota.api.behind import NodeBackend
-from rota.api.metrics import NodeFigures
-from rota.api.relays import Tallies
-from rota.api.sessions import Sessions
-from rota.api.steer import Steer, SteerVerb
-from rota.api.watches import Watches
 from rota.compose.logs import FleetLogs
-from rota.compose.service_figures import ServiceFigures
-from rota.control.declared import Declarations
-from rota.control.duties import Duties
-from rota.control.jobs.declared import Written
-from rota.control.jobs.ends import PendingOutcomes
-from rota.control.jobs.part import JobsPart
-from rota.control.term import Term
-from rota.kit.clock import Clock
+from rota.compose.metrics import NodeFigures
+from rota.compose.runtime import Runtime
+from rota.doors.behind import NodeBackend
+from rota.doors.guard.sessions import Sessions
+from rota.doors.steer import Steer, SteerVerb
+from rota.doors.watches import Watches
+from rota.fleet.audit.trail import AuditNotes
+from rota.fleet.leading.duties import Duties
+from rota.fleet.leading.term import Term
+from rota.fleet.members.journal import Journal
+from rota.fleet.members.load import LoadMeter
+from rota.fleet.members.peers import Peers
+from rota.fleet.members.session import NodeSession
+from rota.jobs.fleet.declared import Written
+from rota.jobs.fleet.ends import PendingOutcomes
+from rota.jobs.fleet.part import JobsPart
+from rota.jobs.logs.port import Logs
+from rota.jobs.logs.reading import read_piece
+from rota.kit.time.clock import Clock
+from rota.link.records import Accepted, AttemptId, AttemptRefused, LogPiece, StartAttempt
 from rota.model.errors import Unavailable
 from rota.model.ids import NodeId, SessionId
-from rota.model.link import Accepted, AttemptId, AttemptRefused, LogPiece, StartAttempt
 from rota.model.peers import Standing
-from rota.model.relay import ResourceTally
-from rota.node.admin import Admins
-from rota.node.journal import Journal
-from rota.node.load import LoadMeter
-from rota.node.peers import Peers
-from rota.node.printed import Printed
-from rota.node.runtime import Runtime
-from rota.node.services_door import ServicesDoor
-from rota.node.session import NodeSession
+from rota.relay.core.records import ResourceTally
+from rota.relay.doors.operations import Tallies
+from rota.resources.fleet.declared import Declarations
+from rota.runtime.printed import Printed
+from rota.services.admin.doors import Admins
+from rota.services.node.door import ServicesDoor
+from rota.services.node.recent_figures import ServiceFigures
 from rota.store import Store
-from rota.store.audit import AuditNotes
-from rota.store.logs.port import Logs
-from rota.store.logs.reading import read_piece
 
 
 @dataclass

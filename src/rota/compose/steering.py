@@ -11,16 +11,16 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from rota.api.steer import PASSED_ON, SteerVerb
+from rota.doors.steer import PASSED_ON, SteerVerb
 from rota.kit.decoding import UNREADABLE
+from rota.link.settings import TlsFiles
 from rota.model import keys
 from rota.model.errors import Conflict, Denied, Invalid, NotFound, RotaError, Unavailable, Unknown
 from rota.model.ids import NodeId
 from rota.model.node import Node
 from rota.model.problems import PROBLEMS
-from rota.node.control_socket import Verb
-from rota.node.reload import ReloadFailed
-from rota.rpc.settings import TlsFiles
+from rota.runtime.control_socket import Verb
+from rota.runtime.loader.reload import ReloadFailed
 from rota.store.port import Store
 from rota.store.records import understood
 

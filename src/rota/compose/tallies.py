@@ -7,13 +7,13 @@ the token that the nodes of a fleet share.
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
+from rota.link.channel import open_channel
+from rota.link.settings import TlsFiles
 from rota.model import keys
 from rota.model.errors import NotFound, Unavailable
 from rota.model.ids import NodeId
 from rota.model.node import Node
-from rota.model.relay import RelayMap, ResourceTally
-from rota.rpc.channel import open_channel
-from rota.rpc.settings import TlsFiles
+from rota.relay.core.records import RelayMap, ResourceTally
 from rota.store.port import Store
 from rota.store.records import understood
 
@@ -57,8 +57,8 @@ class FleetTallies:
     async def _ask(self, node: NodeId, address: str, kind: str, resource: str) -> ResourceTally:
         import grpc  # noqa: PLC0415  # an extra
 
-        from rota.api import wire  # noqa: PLC0415
-        from rota.api.pb import api_pb2 as pb  # noqa: PLC0415
+        from rota.doors.grpc import wire  # noqa: PLC0415
+        from rota.doors.grpc.pb import api_pb2 as pb  # noqa: PLC0415
 
         request = pb.CountMessagesRequest(kind=kind, id=resource)
         shown = (("authorization", f"Bearer {self._token()}"),)

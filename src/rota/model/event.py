@@ -7,7 +7,7 @@ it. A kind may get more fields in a later release.
 An event's id begins with its time, so that ids sort as events happened; the time is by the clock of the node that saw
 it, and clocks may disagree. Ids are unique: a number and the node's name follow the time.
 
-Nothing here writes anywhere; `store.events` does.
+Nothing here writes anywhere; `fleet.events.event_log` does.
 """
 
 import re

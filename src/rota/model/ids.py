@@ -5,7 +5,7 @@ They are plain `str` and `int` at run time; the type checker keeps a node id fro
 
 from typing import NewType
 
-from rota.kit.instant import Instant
+from rota.kit.time.instant import Instant
 
 __all__ = ["Instant", "Key", "LeaseId", "NodeId", "Revision", "SessionId", "TermNumber"]
 

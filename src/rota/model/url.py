@@ -13,7 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote
 
-from rota.kit import durations
+from rota.kit.time import durations
 from rota.model.errors import Invalid
 
 _PASSWORD = re.compile(r"(://[^/@:\s\"]*:)[^/\s\"]+@")

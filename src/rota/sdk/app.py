@@ -9,20 +9,20 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
-from rota.decide.jobs.circle import circle
+from rota.jobs.core.circle import circle
+from rota.jobs.core.spec import read_program
 from rota.kit.record import replace
+from rota.model.spec.checks import Check, Duration, did_you_mean
+from rota.resources.core.spec import ResourceSpec
+from rota.sdk.context import Request
 from rota.sdk.declared import Command, Job, ResourceKind, Stream
 from rota.sdk.functions import Function, check_function, name_of
 from rota.sdk.options import checked
 from rota.sdk.service import Service
-from rota.workloads.checks import Check, Duration, did_you_mean
-from rota.workloads.context import Request
-from rota.workloads.jobs.spec import read_program
-from rota.workloads.resources.spec import ResourceSpec
-from rota.workloads.services.frames import BOX, Layout
-from rota.workloads.services.routing import ByField, ByRange
-from rota.workloads.services.spec import ServiceSpec, read_service
-from rota.workloads.summary import AppSummary
+from rota.sdk.summary import AppSummary
+from rota.services.core.frames import BOX, Layout
+from rota.services.core.routing import ByField, ByRange
+from rota.services.core.spec import ServiceSpec, read_service
 
 P = ParamSpec("P")
 R = TypeVar("R")

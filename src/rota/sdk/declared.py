@@ -8,17 +8,17 @@ import functools
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
+from rota.jobs.core.records import JobSpec
+from rota.jobs.core.spec import read_function
 from rota.model.errors import Invalid
-from rota.model.job import JobSpec
+from rota.model.spec.checks import Check, Duration
+from rota.resources.core import spec as resources
+from rota.resources.core.spec import Resource, SourceSpec, read_kind, read_source
+from rota.sdk.context import Batch, Request, Run, SyncTask, Task
 from rota.sdk.functions import Function, check_function, first_annotation, is_async, name_of
 from rota.sdk.options import checked
 from rota.sdk.specs import spec_type
-from rota.workloads.checks import Check, Duration
-from rota.workloads.context import Batch, Request, Run, SyncTask, Task
-from rota.workloads.jobs.spec import read_function
-from rota.workloads.resources import spec as resources
-from rota.workloads.resources.spec import Resource, SourceSpec, read_kind, read_source
-from rota.workloads.streams.spec import StreamSpec
+from rota.streams.core.spec import StreamSpec
 
 P = ParamSpec("P")
 R = TypeVar("R")

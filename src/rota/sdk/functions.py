@@ -11,7 +11,7 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from rota.workloads.checks import Check
+from rota.model.spec.checks import Check
 
 Function = Callable[..., Any]
 

@@ -13,15 +13,15 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 from rota.model.errors import Invalid
+from rota.model.spec.checks import did_you_mean
 from rota.sdk.app import App
-from rota.workloads.checks import did_you_mean
 
 _MARK = "__rota_loaded__"
 """Set in modules that were loaded from a file here: those may make way for another of the same name."""
 
 
 kept: dict[str, bytes] = {}
-"""The source of files, by path, in place of what they say on disk (`node.kept`)."""
+"""The source of files, by path, in place of what they say on disk (`runtime.loader.kept`)."""
 
 
 def load(target: str) -> App:

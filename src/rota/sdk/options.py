@@ -12,8 +12,8 @@ import inspect
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar, cast, get_overloads
 
+from rota.model.spec.checks import Check
 from rota.sdk.functions import name_of
-from rota.workloads.checks import Check
 
 M = TypeVar("M", bound=Callable[..., Any])
 

@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from rota.model.spec.checks import Check, Duration
 from rota.sdk.declared import check_handler
 from rota.sdk.functions import Function, check_function, is_async, name_of
 from rota.sdk.options import checked
-from rota.workloads.checks import Check, Duration
-from rota.workloads.services.handlers import Handler, Hooks, Timer
-from rota.workloads.services.spec import HOOKS, ServiceSpec, read_handler
+from rota.services.core.handlers import Handler, Hooks, Timer
+from rota.services.core.spec import HOOKS, ServiceSpec, read_handler
 
 F = TypeVar("F", bound=Callable[..., Any])
 

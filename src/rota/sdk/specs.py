@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from rota.workloads.checks import Check, did_you_mean
-from rota.workloads.context import SyncTask, Task
+from rota.model.spec.checks import Check, did_you_mean
+from rota.sdk.context import SyncTask, Task
 
 LARGEST_SCHEMA = 16 * 1024
 """Bytes of a schema that is published with its kind."""

@@ -19,16 +19,16 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import timedelta
 
-from rota.control.leader import LeaderCandidate
-from rota.control.term import Term
+from rota.fleet.leading.leader import LeaderCandidate
+from rota.fleet.leading.term import Term
+from rota.fleet.members.session import Identity, NodeSession, in_session
 from rota.model import keys
 from rota.model.errors import Conflict, Unavailable, Unknown
 from rota.model.ids import Instant, NodeId, Revision, TermNumber
 from rota.model.node import Role
-from rota.node.session import Identity, NodeSession, in_session
 from rota.sim.faults import rage
 from rota.sim.world import Machine, SimProcess, World
-from rota.store.keeper import LeaseKeeper
+from rota.store.leases.keeper import LeaseKeeper
 from rota.store.port import Delete, Put, Write
 
 TTL = timedelta(seconds=10)

@@ -19,31 +19,31 @@ from collections.abc import Collection, Coroutine, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from rota.control.leader import LeaderCandidate
-from rota.control.streams.keep import keep_streams
-from rota.control.term import Term
+from rota.fleet.leading.leader import LeaderCandidate
+from rota.fleet.leading.term import Term
+from rota.fleet.members.session import Identity, NodeSession, in_session
+from rota.fleet.members.status import publish_kinds, publish_status, publish_streams
+from rota.jobs.core.records import JobSpec
+from rota.jobs.sim import EXECUTORS, Jobs
 from rota.model.config import SupervisorConfig
 from rota.model.ids import NodeId, Revision
-from rota.model.job import JobSpec
 from rota.model.node import Role
-from rota.node.assignments import TaskRunner, follow_assignments
-from rota.node.pipes.brief import Order
-from rota.node.session import Identity, NodeSession, in_session
-from rota.node.status import publish_kinds, publish_status, publish_streams
-from rota.sim import resources as rooms
-from rota.sim import streams as clicks
+from rota.relay.sim.scenario import RelayScenario
+from rota.resources import sim as rooms
+from rota.resources.node.assignments import TaskRunner, follow_assignments
+from rota.resources.sim import InSession, Resources
+from rota.runtime.pipes.brief import Order
+from rota.services.sim.scenario import ServicesScenario
 from rota.sim.election import Election
 from rota.sim.faults import rage
-from rota.sim.jobs import EXECUTORS, Jobs
 from rota.sim.leading import candidate, nobody
 from rota.sim.network import SimStore
-from rota.sim.relay import RelayScenario
-from rota.sim.resources import InSession, Resources
-from rota.sim.services import ServicesScenario
-from rota.sim.stream_node import PerilousStore
-from rota.sim.streams import Streams
 from rota.sim.world import Machine, World, status_of
 from rota.store.port import Write
+from rota.streams.fleet.keep import keep_streams
+from rota.streams.sim import scenario as clicks
+from rota.streams.sim.node import PerilousStore
+from rota.streams.sim.scenario import Streams
 
 NODES = 3
 TTL = timedelta(seconds=10)

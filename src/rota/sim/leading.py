@@ -5,16 +5,16 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from datetime import timedelta
 from typing import Any
 
-from rota.control.leader import LeaderCandidate
-from rota.control.placing import Placing
-from rota.control.roster import keep_roster, last_roster
-from rota.control.supervisor import supervise
-from rota.control.term import Term
+from rota.fleet.leading.leader import LeaderCandidate
+from rota.fleet.leading.term import Term
+from rota.fleet.members.roster import keep_roster, last_roster
+from rota.fleet.members.session import Identity, NodeSession, in_session
 from rota.kit.aside import Offload, at_once
 from rota.model.config import SupervisorConfig
 from rota.model.ids import NodeId
 from rota.model.node import Role, Roster
-from rota.node.session import Identity, NodeSession, in_session
+from rota.placement.fleet.placing import Placing
+from rota.placement.fleet.supervisor import supervise
 from rota.sim.world import Machine, World
 from rota.store.port import Store
 

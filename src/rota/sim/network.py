@@ -17,8 +17,8 @@ from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
-from rota.kit.clock import Clock
-from rota.kit.virtual import VirtualLoop, virtual_loop
+from rota.kit.time.clock import Clock
+from rota.kit.time.virtual import VirtualLoop, virtual_loop
 from rota.model import keys
 from rota.model.errors import Conflict, RotaError, Unavailable, Unknown
 from rota.model.ids import Instant, Key, LeaseId, Revision

@@ -28,22 +28,22 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import cast
 
-from rota.control.duties import Duties
-from rota.control.health import HealthKeeper
-from rota.control.hooks import Collector, Deliverer
-from rota.decide.peers import ENOUGH, Members, PeerVerdict
+from rota.fleet.core.hooks.record import Delivery, Hook, HookFailure
+from rota.fleet.core.members.peers import ENOUGH, Members, PeerVerdict
+from rota.fleet.hooks.deliver import Collector, Deliverer
+from rota.fleet.leading.duties import Duties
+from rota.fleet.members.health import HealthKeeper
+from rota.fleet.members.peers import Peers, check_peers
+from rota.fleet.members.session import Identity, NodeSession, in_session
+from rota.link.port import NodeLink
+from rota.link.records import Presence
 from rota.model import codec, keys
 from rota.model.config import PeersConfig
 from rota.model.errors import Conflict, Unavailable, Unknown
 from rota.model.event import Event
-from rota.model.hook import Delivery, Hook, HookFailure
 from rota.model.ids import Key, NodeId, Revision
-from rota.model.link import Presence
 from rota.model.node import Node, Role
 from rota.model.peers import DutyHeld, NodeHealth, Standing, Strikes
-from rota.node.peers import Peers, check_peers
-from rota.node.session import Identity, NodeSession, in_session
-from rota.rpc.port import NodeLink
 from rota.sim.faults import rage
 from rota.sim.world import EPOCH, Machine, World
 from rota.store.port import Entry, Expect, Put, Write

@@ -15,18 +15,18 @@ from typing import Protocol
 
 import msgspec
 
-from rota.kit import virtual
+from rota.jobs.sim import Jobs
 from rota.kit.child import in_a_child
+from rota.kit.time import virtual
+from rota.placement.sim.scenario import PlacementScenario
+from rota.relay.sim.scenario import RelayScenario
+from rota.resources.sim import Resources
+from rota.services.sim.scenario import ServicesScenario
 from rota.sim.election import Election
 from rota.sim.fleet import FleetScenario
-from rota.sim.jobs import Jobs
 from rota.sim.peers import PeersScenario
-from rota.sim.placement import PlacementScenario
-from rota.sim.relay import RelayScenario
-from rota.sim.resources import Resources
-from rota.sim.services import ServicesScenario
-from rota.sim.streams import Streams
 from rota.sim.world import World
+from rota.streams.sim.scenario import Streams
 
 LITTER = 8
 """Seeds that share a process, which grows by some ten MB with each of them."""

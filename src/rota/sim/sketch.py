@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from rota.kit import durations
+from rota.kit.time import durations
 from rota.model.errors import Invalid
-from rota.model.resource import Affinity
-from rota.workloads.checks import Check
+from rota.model.spec.checks import Check
+from rota.resources.core.records import Affinity
 
 LARGEST = 200
 """Nodes at most: each of them is simulated with all that it does."""

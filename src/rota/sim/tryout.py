@@ -15,25 +15,25 @@ from datetime import timedelta
 
 import msgspec
 
-from rota.kit import durations, virtual
+from rota.fleet.members.session import Identity, NodeSession, in_session
+from rota.fleet.members.status import publish_kinds, publish_status
+from rota.jobs.core.records import JobSpec, RunOrder
+from rota.jobs.sim import Jobs
+from rota.kit.time import durations, virtual
 from rota.model import codec, keys
 from rota.model.config import SupervisorConfig
 from rota.model.errors import NotFound
 from rota.model.ids import NodeId, Revision
-from rota.model.job import JobSpec, RunOrder
 from rota.model.node import NodeStatus, Role
-from rota.model.resource import Affinity, KindRecord, ResourceRecord, ResourceStatus
-from rota.model.stream import kind_of
-from rota.node.assignments import follow_assignments
-from rota.node.session import Identity, NodeSession, in_session
-from rota.node.status import publish_kinds, publish_status
-from rota.sim.jobs import Jobs
+from rota.resources.core.records import Affinity, KindRecord, ResourceRecord, ResourceStatus
+from rota.resources.node.assignments import follow_assignments
+from rota.resources.sim import InSession, SimWork
 from rota.sim.leading import candidate
 from rota.sim.network import SimStore
-from rota.sim.resources import InSession, SimWork
 from rota.sim.sketch import NodeGroup, Sketch
 from rota.sim.world import EPOCH, Machine, SimProcess, World, status_of
 from rota.store.port import Put, Write
+from rota.streams.core.records import kind_of
 
 SETTLES = 30.0
 """Seconds that a fleet is given to come up before anything is done to it."""

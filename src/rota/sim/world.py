@@ -3,8 +3,8 @@
 Everything random comes from one seeded source, so a seed is a story: the same each time it is told. `World.tell`
 writes the story down; `digest` names it in a few characters.
 
-A process is everything that was started under its `CallbackGroup` (`kit.virtual`): freezing it is SIGSTOP, crashing it
-is kill −9, and neither lets it clean up.
+A process is everything that was started under its `CallbackGroup` (`kit.time.virtual`): freezing it is SIGSTOP,
+crashing it is kill −9, and neither lets it clean up.
 """
 
 import asyncio
@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from random import Random
 
-from rota.kit.instant import Instant
-from rota.kit.virtual import CallbackGroup, virtual_loop
+from rota.kit.time.instant import Instant
+from rota.kit.time.virtual import CallbackGroup, virtual_loop
 from rota.model.node import NodeStatus
-from rota.model.resource import KindRecord
+from rota.resources.core.records import KindRecord
 from rota.sim.network import SimNetwork, SimStore
 from rota.store.memory import Universe
 

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from rota.kit import librdkafka
+from rota.kit.drivers import librdkafka
 from rota.model.errors import Denied, Invalid, RotaError, Unavailable
 from rota.sinks import kafka_errors
 from rota.sinks.intake import Intake

@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 from confluent_kafka import KafkaError
 
-from rota.kit import librdkafka
+from rota.kit.drivers import librdkafka
 from rota.model.errors import Denied, Invalid, RotaError, Unavailable
 from rota.sinks.port import Message
 

@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator
 from datetime import timedelta
 
-from rota.kit.backoff import delays
+from rota.kit.time.backoff import delays
 
 FIRST = timedelta(milliseconds=100)
 MOST = timedelta(seconds=2)

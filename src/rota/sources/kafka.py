@@ -34,9 +34,9 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from rota.kit import librdkafka
-from rota.kit.clock import SYSTEM
-from rota.kit.epoch import milliseconds
+from rota.kit.drivers import librdkafka
+from rota.kit.time.clock import SYSTEM
+from rota.kit.time.epoch import milliseconds
 from rota.model.errors import Denied, Invalid, NotFound, RotaError, Unavailable
 from rota.model.url import SECRETS
 from rota.sources import topics

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from rota.kit.epoch import milliseconds, moment
+from rota.kit.time.epoch import milliseconds, moment
 from rota.model.errors import Invalid
 from rota.sources.port import NewRecord, Record
 

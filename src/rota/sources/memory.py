@@ -13,7 +13,7 @@ from datetime import datetime
 from itertools import count
 from operator import attrgetter
 
-from rota.kit.epoch import milliseconds
+from rota.kit.time.epoch import milliseconds
 from rota.model.errors import NotFound, Unavailable
 from rota.sources.gaps import between, outside
 from rota.sources.port import Batch, Bounds, NewRecord, Record, Vanished

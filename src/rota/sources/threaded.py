@@ -12,7 +12,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Protocol, Self
 
-from rota.kit import backoff
+from rota.kit.time import backoff
 from rota.model.errors import Unavailable
 from rota.sources.gaps import split
 from rota.sources.port import Batch

@@ -1,6 +1,6 @@
 """A store around another one: everything is passed on, but for what a subclass does in its own way.
 
-`store.audit` notes who commits, `control.term` commits through a leader's fence.
+`fleet.audit.trail` notes who commits, `fleet.leading.term` commits through a leader's fence.
 """
 
 from collections.abc import AsyncGenerator, Iterable

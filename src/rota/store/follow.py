@@ -12,7 +12,7 @@ from random import random
 
 import msgspec
 
-from rota.kit.backoff import delays
+from rota.kit.time.backoff import delays
 from rota.model.errors import Compacted, Unavailable
 from rota.model.ids import Key, Revision
 from rota.store.port import Change, Entry, Store

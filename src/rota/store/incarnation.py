@@ -7,7 +7,7 @@ who expects that key writes into this incarnation or not at all.
 
 import secrets
 
-from rota.kit.clock import Clock
+from rota.kit.time.clock import Clock
 from rota.model import codec, keys
 from rota.model.errors import Invalid
 from rota.model.node import Incarnation

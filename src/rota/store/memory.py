@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from rota.kit.clock import Clock
+from rota.kit.time.clock import Clock
 from rota.model.errors import Compacted, Conflict, Invalid, LeaseLost, Unavailable
 from rota.model.ids import Instant, Key, LeaseId, Revision
 from rota.store import rules

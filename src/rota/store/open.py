@@ -15,8 +15,8 @@ from functools import partial
 from random import random
 from typing import Protocol, cast
 
-from rota.kit.backoff import delays
-from rota.kit.clock import SYSTEM, Clock
+from rota.kit.time.backoff import delays
+from rota.kit.time.clock import SYSTEM, Clock
 from rota.model import adapters
 from rota.model.errors import BrokenOff, Unavailable
 from rota.store import url as urls

@@ -9,10 +9,13 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from rota.api import hooks, offered, resource_operations, run_operations, tokens
-from rota.api.verbs import VERBS
 from rota.cli.main import cli
-from rota.kit.clock import SYSTEM
+from rota.doors import offered
+from rota.doors.verbs import VERBS
+from rota.fleet.doors import hooks, tokens
+from rota.jobs.doors import run_operations
+from rota.kit.time.clock import SYSTEM
+from rota.resources.doors import operations as resource_operations
 from rota.store import open_store
 from tests.kit.fleet_records import declare, join
 from tests.kit.jobs import add

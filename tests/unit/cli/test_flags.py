@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from rota.cli import flags
-from rota.model.job import OnLost
-from rota.model.option import DERIVED, Said, options_of
+from rota.jobs.core.records import OnLost
+from rota.model.spec.option import DERIVED, Said, options_of
 
 
 class Kettle(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from rota import cli
-from rota.cli import tables
 from rota.cli.main import report
-from rota.kit.plain import Colours, plain
+from rota.cli.terminal import tables
+from rota.kit.text.plain import Colours, plain
 from rota.model.errors import Invalid
 
 EVIL = "a\x1b]0;PWN\x07\x1b[31mb\x9b2J\rc\u202ed"

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from rota.client import AsyncServiceClient, ServiceClient
-from rota.workloads.services.codes import Ret
+from rota.services.core.codes import Ret
 from tests.kit.box_server import BoxServer
 from tests.kit.process import ROOT
 

@@ -19,8 +19,8 @@ from rota.client.exchange import Exchange, peer
 from rota.client.redial import FIRST, MOST, Redial
 from rota.client.sockets import UNANSWERED_MS, connect
 from rota.model.errors import Invalid, RotaError, Unavailable, Unknown
-from rota.workloads.services.codes import Ret
-from rota.workloads.services.frames import BadFrame, wire
+from rota.services.core.codes import Ret
+from rota.services.core.frames import BadFrame, wire
 from tests.kit.box_server import BoxServer, Cmd
 
 

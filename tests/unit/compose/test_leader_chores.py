@@ -17,32 +17,32 @@ import pytest
 
 from rota.compose import jobs as compose_jobs
 from rota.compose import member as compose_member
-from rota.control.audit import keep_audit
-from rota.control.declared import Declarations, keep_declared
-from rota.control.episodes import tell_waits
-from rota.control.events import keep_events
-from rota.control.placing import Placing
-from rota.control.relays import keep_relay_map
-from rota.control.retention import clear_away
-from rota.control.roster import keep_roster
-from rota.control.sources import query_sources
-from rota.control.streams.keep import keep_streams
-from rota.control.supervisor import supervise
-from rota.control.term import Term
-from rota.kit import virtual
+from rota.compose.waits import tell_waits
+from rota.fleet.audit.sealing import keep_audit
+from rota.fleet.core.audit.record import AuditEntry
+from rota.fleet.events.event_log import event_put
+from rota.fleet.events.retention import keep_events
+from rota.fleet.leading.retention import clear_away
+from rota.fleet.leading.term import Term
+from rota.fleet.members.roster import keep_roster
+from rota.jobs.core.records import Cause, JobRecord, JobSpec, Origin, RunRecord, RunState, run_id
+from rota.kit.time import virtual
 from rota.model import codec, keys
-from rota.model.audit import AuditEntry
 from rota.model.config import EventsConfig, JobsConfig, RetentionConfig, SupervisorConfig
 from rota.model.errors import TermOver
 from rota.model.ids import NodeId, Revision, SessionId, TermNumber
-from rota.model.job import Cause, JobRecord, JobSpec, Origin, RunRecord, RunState, run_id
 from rota.model.node import Leader, Roster
-from rota.model.resource import WantedResource
+from rota.placement.fleet.placing import Placing
+from rota.placement.fleet.supervisor import supervise
+from rota.relay.fleet.map import keep_relay_map
+from rota.resources.core.records import WantedResource
+from rota.resources.fleet.declared import Declarations, keep_declared
+from rota.resources.fleet.sources import query_sources
 from rota.sim.world import EPOCH
 from rota.store import At, Put, Store, open_store
-from rota.store.events import event_put
 from rota.store.port import Expect, Write
-from rota.workloads.streams.spec import StreamSpec, declared
+from rota.streams.core.spec import StreamSpec, declared
+from rota.streams.fleet.keep import keep_streams
 from tests.kit.relay_reports import say
 from tests.kit.source_fleet import is_there
 from tests.kit.supervised import add, declare, member

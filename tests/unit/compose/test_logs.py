@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from rota.compose.logs import FleetLogs
+from rota.compose.runtime import Runtime
 from rota.compose.state import NodeState
-from rota.kit.clock import SYSTEM
+from rota.jobs.logs.folder import FolderLogs
+from rota.jobs.node.attempt_logs import RunLogs
+from rota.kit.time.clock import SYSTEM
+from rota.link.memory import Mesh
+from rota.link.port import NodeLink
+from rota.link.records import AttemptId, LogPiece, Whom
 from rota.model.errors import Conflict, Denied, Invalid, RotaError, Unavailable, Unknown
 from rota.model.ids import NodeId, SessionId
-from rota.model.link import AttemptId, LogPiece, Whom
-from rota.node.logs import RunLogs
-from rota.node.runtime import Runtime
-from rota.rpc.memory import Mesh
-from rota.rpc.port import NodeLink
-from rota.store.logs.folder import FolderLogs
 from tests.kit.link_server import ATTEMPT, NODE, SESSION, Desk
 from tests.kit.waiting import eventually
 

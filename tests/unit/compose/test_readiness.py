@@ -5,10 +5,10 @@ from typing import Any, cast
 
 import pytest
 
-from rota.api.health import HealthChecks
 from rota.compose.doors import UNMANNED, check_readiness
 from rota.compose.state import NodeState
-from rota.kit.clock import SYSTEM
+from rota.doors.health import HealthChecks
+from rota.kit.time.clock import SYSTEM
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ import pytest
 
 from rota.compose.jobs import _barred, _share
 from rota.compose.state import NodeState
-from rota.control.jobs.part import JobsPart
-from rota.kit.clock import SYSTEM
+from rota.fleet.members.peers import Peers
+from rota.jobs.fleet.part import JobsPart
+from rota.kit.time.clock import SYSTEM
 from rota.model.config import PeersConfig
 from rota.model.ids import NodeId, SessionId
 from rota.model.peers import NodeHealth, Strikes
-from rota.node.peers import Peers
 
 NOW = datetime(2026, 11, 18, 12, tzinfo=UTC)
 OTHER = NodeId("b")

@@ -21,16 +21,16 @@ from rota.compose import member as composition
 from rota.compose.member import FleetMember
 from rota.compose.parts import NodeParts, NodeSettings
 from rota.compose.state import NodeState
-from rota.kit import virtual
+from rota.jobs.core.records import JobSpec
+from rota.kit.time import virtual
 from rota.model import codec, keys
 from rota.model.config import NodeConfig
 from rota.model.errors import Unavailable, Unknown
 from rota.model.ids import Instant, Key, LeaseId, NodeId, Revision
-from rota.model.job import JobSpec
 from rota.model.node import Node
-from rota.model.resource import WantedResource
-from rota.node import data_folder
-from rota.node.pipes.loader import Loaded
+from rota.resources.core.records import WantedResource
+from rota.runtime.pipes.loader import Loaded
+from rota.runtime.system import data_folder
 from rota.store import Commit, Entry, Lease, ScanResult, Store, open_store
 from rota.store.port import Expect, Write
 from tests.kit.virtual_trials import CLOCK

@@ -9,29 +9,30 @@ import grpc
 import pytest
 from msgspec.structs import fields
 
-from rota.api import grpc as grpc_door
-from rota.api import resources, steering
-from rota.api.behind import NodeBackend
-from rota.api.doorkeeper import Doorkeeper
-from rota.api.health import HealthChecks
-from rota.api.http import door, serve
-from rota.api.listen import address_of, bind
-from rota.api.metrics import NodeFigures, registry
-from rota.api.pb import services_pb2 as pb
-from rota.api.steer import SteerVerb
-from rota.api.watches import Watches
-from rota.compose.service_verbs import service_verbs
+from rota.compose.metrics import NodeFigures, registry
 from rota.compose.steering import FleetSteering
-from rota.decide.access import Access, Gate, known
-from rota.kit.clock import SYSTEM
+from rota.doors.behind import NodeBackend
+from rota.doors.grpc import door as grpc_door
+from rota.doors.grpc.pb import services_pb2 as pb
+from rota.doors.guard.doorkeeper import Doorkeeper
+from rota.doors.health import HealthChecks
+from rota.doors.http import routes as resources
+from rota.doors.http.door import door, serve
+from rota.doors.http.listen import address_of, bind
+from rota.doors.steer import SteerVerb
+from rota.doors.watches import Watches
+from rota.fleet.core.access.gate import Access, Gate, known
+from rota.fleet.doors import steering
 from rota.kit.record import replace
+from rota.kit.time.clock import SYSTEM
+from rota.link import serve_link
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, NotFound, Unavailable
 from rota.model.ids import NodeId
 from rota.model.node import Node
-from rota.model.service import ServiceStat
-from rota.node.reload import Reloaded, ReloadFailed
-from rota.rpc import serve_link
+from rota.runtime.loader.reload import Reloaded, ReloadFailed
+from rota.services.core.records import ServiceStat
+from rota.services.doors.control import service_verbs
 from rota.store import Put, Store, open_store
 from tests.kit.fleet_records import join
 from tests.kit.grpc_caller import Caller, Code, refused

@@ -5,21 +5,21 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from rota.api import grpc as door
-from rota.api.behind import NodeBackend
-from rota.api.doorkeeper import Doorkeeper
-from rota.api.health import HealthChecks
-from rota.api.watches import Watches
 from rota.compose.tallies import FleetTallies
-from rota.decide.access import Access, Gate, known
-from rota.kit.clock import SYSTEM
+from rota.doors.behind import NodeBackend
+from rota.doors.grpc import door
+from rota.doors.guard.doorkeeper import Doorkeeper
+from rota.doors.health import HealthChecks
+from rota.doors.watches import Watches
+from rota.fleet.core.access.gate import Access, Gate, known
 from rota.kit.record import replace
+from rota.kit.time.clock import SYSTEM
+from rota.link import serve_link
 from rota.model import codec, keys
 from rota.model.errors import NotFound, Unavailable
 from rota.model.ids import NodeId
 from rota.model.node import Node
-from rota.model.relay import ResourceTally
-from rota.rpc import serve_link
+from rota.relay.core.records import ResourceTally
 from rota.store import Put, Store, open_store
 from tests.kit.fleet_records import create, declare, join
 from tests.kit.link_server import Desk

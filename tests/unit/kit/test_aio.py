@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from rota.kit import aio, virtual
+from rota.kit import aio
+from rota.kit.time import virtual
 
 
 class Failure(Exception):

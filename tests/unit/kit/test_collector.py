@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rota.api import transcode
+from rota.doors.grpc import transcode
 from rota.kit import collector
 
 

@@ -11,8 +11,8 @@ from rota.kit.decoding import UNREADABLE
 from rota.model import codec
 from rota.model.errors import Invalid
 from rota.model.node import Leader
-from rota.node.control_socket import _reply
-from rota.node.relay.wire import FrameConnection
+from rota.relay.process.wire import FrameConnection
+from rota.runtime.control_socket import _reply
 
 NO_TEXT, DEEP = b'{"v": "\xff"}', b"[" * 100_000
 MSGPACK = [b"\xa1\xff", b"\x91" * 100_000, b"\x92\x01\xa1\xff", b"", b"\xc1"]

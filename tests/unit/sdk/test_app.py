@@ -10,7 +10,7 @@ import pytest
 
 import rota
 from rota import Batch, Invalid, Request, Resource, Run, SyncTask, Task
-from rota.workloads.jobs.spec import FUNCTION
+from rota.jobs.core.spec import FUNCTION
 
 if TYPE_CHECKING:
     from nowhere import Missing

@@ -8,8 +8,8 @@ from types import ModuleType
 import pytest
 
 import rota
+from rota.services.core.spec import HOOKS
 from rota.testing import Stage
-from rota.workloads.services.spec import HOOKS
 from tests.kit.process import ROOT
 
 PAGE = (ROOT / "docs/howto/write-an-app.md").read_text()

@@ -25,12 +25,12 @@ MODULES = [
     "rota",
     "rota.sdk",
     "rota.sdk.load",
-    "rota.workloads.context",
-    "rota.workloads.summary",
-    "rota.workloads.resources.spec",
-    "rota.workloads.services.spec",
-    "rota.workloads.jobs.spec",
-    "rota.workloads.streams.spec",
+    "rota.sdk.context",
+    "rota.sdk.summary",
+    "rota.resources.core.spec",
+    "rota.services.core.spec",
+    "rota.jobs.core.spec",
+    "rota.streams.core.spec",
 ]
 DECLARE = """
 import rota

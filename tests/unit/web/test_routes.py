@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from rota.api.health import HealthChecks
-from rota.api.http import door
-from rota.api.metrics import NodeFigures, registry
+from rota.compose.metrics import NodeFigures, registry
+from rota.doors.health import HealthChecks
+from rota.doors.http.door import door
 from rota.web.routes import is_page, pages
 from tests.kit.hand_clock import HandClock
 from tests.kit.http_caller import Caller

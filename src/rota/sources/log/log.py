@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 from zlib import crc32
 
-from rota.kit.clock import SYSTEM, Clock
+from rota.kit.time.clock import SYSTEM, Clock
 from rota.model.errors import NotFound, Unknown
 from rota.sources.log import partition as reading
 from rota.sources.log.layout import LogFolder, PartitionFolder

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from rota.kit import durations
+from rota.kit.time import durations
 from rota.sources.log.writer import ALWAYS, NEVER, Fsync
 from rota.sources.url import Options, SourceUrl
 

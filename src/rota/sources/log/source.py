@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import NoReturn
 
-from rota.kit.epoch import milliseconds
+from rota.kit.time.epoch import milliseconds
 from rota.model.errors import NotFound, Unavailable
 from rota.sources.log import layout, settings
 from rota.sources.log import partition as reading

@@ -17,9 +17,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
-from rota.kit.clock import Clock
-from rota.kit.epoch import milliseconds
 from rota.kit.files import fsync_folder
+from rota.kit.time.clock import Clock
+from rota.kit.time.epoch import milliseconds
 from rota.model.errors import Conflict, Invalid, Unavailable, Unknown
 from rota.sources.log import batches, index, layout, retention
 from rota.sources.log.index import Hint

@@ -23,7 +23,7 @@ from typing import TypeVar
 import grpc
 from google.protobuf.message import Message
 
-from rota.kit import backoff
+from rota.kit.time import backoff
 from rota.model.errors import Denied, RotaError, Unavailable
 from rota.store.etcd import endpoints, errors
 from rota.store.etcd.errors import StaleToken

@@ -26,8 +26,8 @@ from statistics import median_low
 
 import msgspec
 
-from rota.kit.clock import Clock
-from rota.kit.instant import Instant
+from rota.kit.time.clock import Clock
+from rota.kit.time.instant import Instant
 from rota.model.errors import Unavailable
 from rota.store.etcd.endpoints import EtcdEndpoint
 from rota.store.etcd.settings import EtcdSettings, EtcdTls

@@ -18,8 +18,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from rota.kit.clock import Clock
 from rota.kit.decoding import UNREADABLE
+from rota.kit.time.clock import Clock
 from rota.model.errors import BrokenOff, Compacted, Conflict, Denied, Invalid, LeaseLost, Unavailable, Unknown
 from rota.model.ids import Instant, Key, LeaseId, Revision
 from rota.store import rules

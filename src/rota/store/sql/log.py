@@ -15,8 +15,8 @@ from functools import partial
 from random import random
 from typing import TypeVar
 
-from rota.kit.backoff import delays
-from rota.kit.clock import Clock
+from rota.kit.time.backoff import delays
+from rota.kit.time.clock import Clock
 from rota.model.errors import Compacted, LeaseLost, Rewound, Unavailable, Unknown
 from rota.model.ids import Instant, Key, LeaseId, Revision
 from rota.store import rules

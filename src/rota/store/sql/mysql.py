@@ -15,8 +15,8 @@ from typing import Any
 import asyncmy
 import asyncmy.errors
 
-from rota.kit.clock import Clock
-from rota.kit.mysql import ACCESS_DENIED, limit_idleness, number_of, words_of
+from rota.kit.drivers.mysql import ACCESS_DENIED, limit_idleness, number_of, words_of
+from rota.kit.time.clock import Clock
 from rota.model.errors import Denied, Invalid, RotaError, Unavailable, Unknown
 from rota.store import rules
 from rota.store.port import Store

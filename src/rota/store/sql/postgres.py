@@ -19,9 +19,9 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from rota.kit.backoff import delays
-from rota.kit.clock import Clock
 from rota.kit.faults import in_one_line
+from rota.kit.time.backoff import delays
+from rota.kit.time.clock import Clock
 from rota.model.errors import Denied, Invalid, RotaError, Unavailable, Unknown
 from rota.store import rules
 from rota.store.port import Store

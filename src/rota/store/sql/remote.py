@@ -14,7 +14,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-from rota.kit import durations
+from rota.kit.time import durations
 from rota.model.errors import BrokenOff, RotaError, Unavailable, Unknown
 from rota.store.sql.steps import NothingChanged, Row, Step, Steps
 

@@ -22,9 +22,9 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
-from rota.kit import durations
-from rota.kit.clock import Clock
 from rota.kit.files import make_private, mode_of
+from rota.kit.time import durations
+from rota.kit.time.clock import Clock
 from rota.model.errors import Denied, Invalid, RotaError, Unavailable, Unknown
 from rota.store import rules
 from rota.store.port import Store

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.kit.clock import SYSTEM
+from rota.kit.time.clock import SYSTEM
 from rota.sources.log import index
 from rota.sources.log.layout import LogFolder, Meta, PartitionFolder
 from rota.sources.log.partition import PartitionReader, RecordsLost, bounds

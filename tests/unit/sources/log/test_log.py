@@ -9,9 +9,9 @@ from zlib import crc32
 
 import pytest
 
-from rota.kit.clock import SYSTEM
-from rota.kit.epoch import milliseconds
-from rota.kit.instant import Instant
+from rota.kit.time.clock import SYSTEM
+from rota.kit.time.epoch import milliseconds
+from rota.kit.time.instant import Instant
 from rota.model.errors import Conflict, Invalid, NotFound, Unavailable, Unknown
 from rota.sources import Bounds, NewRecord, Record, log_place, open_log
 from rota.sources.log import batches, index, retention

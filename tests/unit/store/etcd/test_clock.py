@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.kit.instant import Instant
+from rota.kit.time.instant import Instant
 from rota.model.errors import Unavailable
 from rota.store.etcd.clock import FINE, PERIOD, ROUNDS, STEP, AgreedClock, ClockReading, Estimate, refine
 from rota.store.etcd.endpoints import EtcdEndpoint

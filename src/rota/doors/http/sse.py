@@ -1,0 +1,112 @@
+"""Server-sent events: an answer that goes on, in a form that browsers and `curl -N` understand.
+
+An event with an id is one after which a caller may go on later: it sends the id back as `Last-Event-ID`. What is wrong
+with a request is told as an error with its status, for nothing is sent before the first event is there.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from contextlib import aclosing
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+import msgspec
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from rota.doors.guard.budget import paced
+from rota.doors.http.calls import HttpCall
+from rota.model.errors import Invalid
+from rota.model.ids import Revision
+
+T = TypeVar("T")
+
+KEEP_ALIVE = b": keep-alive\n\n"
+
+
+class ServerEvent(msgspec.Struct, frozen=True):
+    """One event."""
+
+    event: str
+    data: object
+    id: Revision | None = None
+    """Where to go on after it; None: not here."""
+
+
+class EventStream(Response):
+    """Events as they come, in batches; None means that nothing has come for a while."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, batches: AsyncGenerator[Iterable[ServerEvent] | None, None]) -> None:
+        super().__init__()
+        del self.headers["content-length"]
+        self._batches = batches
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with aclosing(self._batches) as batches:
+            first = await anext(batches, None)
+            await send({"type": "http.response.start", "status": HTTPStatus.OK, "headers": self.raw_headers})
+            if scope["method"] == "HEAD":
+                await send({"type": "http.response.body", "body": b""})
+                return
+            await _until_gone(receive, _send(first, batches, send))
+
+
+async def told(
+    batches: AsyncGenerator[tuple[T, ...] | None, None], tell: Callable[[T], ServerEvent]
+) -> AsyncGenerator[list[ServerEvent] | None, None]:
+    """Batches as events; None stays None."""
+    async with aclosing(batches):
+        async for batch in batches:
+            yield None if batch is None else [tell(each) for each in batch]
+
+
+async def _send(
+    first: Iterable[ServerEvent] | None, batches: AsyncGenerator[Iterable[ServerEvent] | None, None], send: Send
+) -> None:
+    await send({"type": "http.response.body", "body": encode(first), "more_body": True})
+    async for batch in batches:
+        await send({"type": "http.response.body", "body": encode(batch), "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _until_gone(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
+    """Do the work, unless the caller goes before."""
+    working, gone = asyncio.ensure_future(paced(work)), asyncio.ensure_future(_gone(receive))
+    try:
+        await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()
+    finally:
+        working.cancel()
+        gone.cancel()
+        await asyncio.wait({working, gone})
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def encode(batch: Iterable[ServerEvent] | None) -> bytes:
+    """A batch as it is sent."""
+    return KEEP_ALIVE if batch is None else b"".join(_encoded(told) for told in batch)
+
+
+def _encoded(told: ServerEvent) -> bytes:
+    id = b"" if told.id is None else b"id: %d\n" % told.id
+    return b"event: %s\n%sdata: %s\n\n" % (told.event.encode(), id, msgspec.json.encode(told.data))
+
+
+def resumed_after(call: HttpCall) -> Revision | None:
+    """The id behind which a caller wants to go on: the header's, for a browser that comes again, or the parameter's."""
+    for name, told in (
+        ("Last-Event-ID", call.request.headers.get("last-event-id")),
+        ("after", call.request.query_params.get("after")),
+    ):
+        if told:
+            if not (told.isascii() and told.isdigit() and len(told) <= 18):
+                raise Invalid(f'{name} is "{told[:40]}"; it must be the id of an event that was sent, or be left out')
+            return Revision(int(told))
+    return None

@@ -1,0 +1,47 @@
+"""The node's journal: what happened, as a line in the log at once, and as an event in the store when there is one."""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from rota.fleet.events.event_log import EventLog
+from rota.model.event import KINDS
+
+log = logging.getLogger(__name__)
+
+Tell = Callable[..., None]
+"""tell(kind, subject, **fields): something happened."""
+
+LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+EARLY = 100
+"""Events that are kept until there is a store to write them to; the newest count."""
+
+
+class Journal:
+    """Takes events from the node's first moment on."""
+
+    def __init__(self) -> None:
+        self._events: EventLog | None = None
+        self._early: deque[tuple[str, str, dict[str, Any]]] = deque(maxlen=EARLY)
+
+    def write_to(self, events: EventLog) -> None:
+        """There is a store from now on."""
+        self._events = events
+        while self._early:
+            kind, subject, fields = self._early.popleft()
+            events.record(kind, subject, **fields)
+
+    def tell(self, kind: str, subject: str, **fields: Any) -> None:
+        """Something happened; fields that are None are left out."""
+        known = {name: value for name, value in fields.items() if value is not None}
+        log.log(LEVELS[KINDS[kind].severity], kind.replace(".", " "), extra={"subject": subject, **known})
+        if self._events is not None:
+            self._events.record(kind, subject, **known)
+        else:
+            self._early.append((kind, subject, known))
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """How many events were dropped, by reason."""
+        return dict(self._events.dropped) if self._events else {}

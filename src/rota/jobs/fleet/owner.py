@@ -1,0 +1,277 @@
+"""Owner: what a node does with the runs that are bound to it.
+
+Being bound is owning: a node that is told of a run begins it without another write. One that finds a run bound to it
+of which nobody told it for a while takes it by itself, but writes that first (`accepted`), because whoever bound it may
+be about to give it to somebody else, and of the two writes one is refused.
+
+Attempts beyond the free executors wait in `ahead`; what attempts came to is written by `ends`. That an attempt is at
+work is only written when it lasts longer than a second: a short one costs its node one commit, shared with others.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from rota.jobs.core import outcome as steps
+from rota.jobs.core.attempt_phases import AT_WORK, AttemptEvent, AttemptPhase, OwnedAttempt
+from rota.jobs.core.records import Mode, Outcome, RunOrder, order_for
+from rota.jobs.core.run_phases import RunEvent, may
+from rota.jobs.fleet.ahead import Ahead
+from rota.jobs.fleet.ends import EndedAttempt, Ends, PendingOutcomes, Tell, unheeded
+from rota.jobs.fleet.view import JobsView, Live, is_at
+from rota.jobs.fleet.writing import StepWriter, moved
+from rota.kit.time.clock import Clock
+from rota.model.ids import Instant, NodeId, Revision, SessionId
+from rota.store.clock import StoreClock
+
+log = logging.getLogger(__name__)
+
+UNTOLD = 2.0
+"""Seconds after which a node takes a run that is bound to it, and of which nobody told it."""
+
+LASTING = 1.0
+"""Seconds after which an attempt is written down as running."""
+
+UNWRITTEN = 500
+"""Outcomes that wait to be written: with more of them, a node takes nothing new."""
+
+TICK = 0.25
+
+
+class AttemptRunner(Protocol):
+    """What runs attempts on this node."""
+
+    @property
+    def executors(self) -> int:
+        """How many attempts run at a time."""
+
+    @property
+    def free(self) -> int:
+        """How many more attempts would be accepted."""
+
+    def start_many(self, orders: Sequence[RunOrder], ended: Callable[[RunOrder, Outcome], None]) -> list[str]:
+        """Begin attempts, each once for each epoch: for each the reason if it is refused, else nothing."""
+
+    def interrupt(self, run: str, attempt: int, why: str) -> bool:
+        """End an attempt; False if it does not run here."""
+
+
+class RunOwner:
+    """The runs of one session of a node."""
+
+    def __init__(
+        self,
+        node: NodeId,
+        session: SessionId,
+        runs: AttemptRunner,
+        outcomes: PendingOutcomes,
+        writer: StepWriter,
+        view: JobsView,
+        store_clock: StoreClock,
+        clock: Clock,
+        may_act: Callable[[], bool],
+        tell: Tell,
+    ) -> None:
+        self._may_act = may_act
+        self._node, self._session, self._runs, self._outcomes = node, session, runs, outcomes
+        self._writer, self._view, self._store_clock, self._clock = writer, view, store_clock, clock
+        self._mine: dict[str, OwnedAttempt] = {}
+        self._ahead = Ahead(lambda: runs.executors)
+        self._ends = Ends(node, outcomes, writer, view, store_clock, tell, lambda: len(self._mine), self._forget)
+        self.has_room: Callable[[], None] = lambda: None
+        """Called when an attempt has ended."""
+
+        self.tick = TICK
+        """Seconds between looks at what is bound here."""
+
+        self._untold: dict[tuple[str, Revision], Instant] = {}
+        self._given_up: set[tuple[str, Revision]] = set()
+        """Runs and epochs that this node gives back, or tried to: nobody may begin them here by being told."""
+
+        self._over: set[tuple[str, Revision]] = set()
+        """Those whose ends are in the store, and which the view still shows as ours: a start that is repeated begins
+        nothing."""
+
+    @property
+    def free(self) -> int:
+        """How many more attempts would begin at once; none while too many ends are to be written."""
+        return self._runs.free if len(self._outcomes.waiting) < UNWRITTEN else 0
+
+    @property
+    def spare(self) -> int:
+        """How many more would be taken on ahead; none until it is a portion that is worth a commit."""
+        return self._ahead.spare if len(self._outcomes.waiting) < UNWRITTEN else 0
+
+    def begin(self, told: Sequence[RunOrder]) -> list[str]:
+        """Begin attempts that are bound to this session, now or soon: for each why it is refused, or nothing."""
+        reasons = [self._objection(order) for order in told]
+        fresh = [order for order, why in zip(told, reasons, strict=True) if not why and not self._is_known(order)]
+        refused = dict(zip((order.run for order in fresh), self._start(fresh), strict=True))
+        now = self._clock.monotonic()
+        for order in fresh:
+            attempt = OwnedAttempt(order, now)
+            if not refused[order.run]:
+                attempt.begin(now)
+            elif self._runs.free < 1 and self._ahead.put(attempt):
+                refused[order.run] = ""
+            else:
+                continue
+            self._mine[order.run] = attempt
+        return [why or refused.get(order.run, "") for order, why in zip(told, reasons, strict=True)]
+
+    def _attempt(self, told: RunOrder) -> OwnedAttempt | None:
+        """The attempt that this session took on for a start, if it did."""
+        mine = self._mine.get(told.run)
+        return mine if mine is not None and mine.order.epoch == told.epoch else None
+
+    def _is_known(self, told: RunOrder) -> bool:
+        """Did this session take the attempt on, or end it already?"""
+        return self._attempt(told) is not None or (told.run, told.epoch) in self._over
+
+    def _objection(self, order: RunOrder) -> str:
+        live, is_seen = self._view.live.get(order.run), self._view.revision >= order.epoch
+        if order.session != self._session or (is_seen and not is_at(live, self._node, self._session, order.epoch)):
+            return "it is not bound to this node any more"
+        if (order.run, order.epoch) in self._given_up:
+            return "this node has given it back"
+        return "" if self._may_act() else f"node {self._node} does not know whether its lease still lasts"
+
+    def _start(self, orders: Sequence[RunOrder]) -> list[str]:
+        if not self._may_act():
+            return ["the lease may be over"] * len(orders)
+        outcomes, session = self._outcomes, self._session
+        return self._runs.start_many(orders, lambda order, outcome: outcomes.add(EndedAttempt(order, session, outcome)))
+
+    def _ended(self, ended: EndedAttempt) -> None:
+        """An attempt has ended: its executor gets the next one."""
+        seconds, mine = ended.outcome.seconds, self._attempt(ended.order)
+        if mine is not None and mine.may(AttemptEvent.ENDED):
+            mine.step(AttemptEvent.ENDED)
+            if ended.order.mode is Mode.PROCESS:  # its process took time to come and go
+                seconds = self._clock.monotonic() - mine.since
+        self._ahead.note(seconds)
+        self._ahead.begin(lambda order: not self._start([order])[0], self._clock.monotonic)
+        if self.free or self.spare:
+            self.has_room()
+
+    async def run(self) -> None:
+        """Look after them, until the session ends."""
+        self._outcomes.heed = self._ended
+        await self._store_clock.is_known.wait()
+        try:
+            async with asyncio.TaskGroup() as parts:
+                parts.create_task(self._ends.write(), name="outcomes of runs")
+                parts.create_task(self._look_after(), name="runs")
+        finally:
+            self._outcomes.heed = unheeded
+
+    # What is bound to us
+
+    async def _look_after(self) -> None:
+        while True:
+            await asyncio.sleep(self.tick)
+            self._given_up, self._over = self._still_ours(self._given_up), self._still_ours(self._over)
+            await self._take_untold()
+            self._stop_what_should()
+            await self._give_back()
+            await self._mark_running()
+            await self._ends.tell_followers()
+
+    async def _take_untold(self) -> None:
+        now = self._clock.monotonic()
+        ids = self._view.at.get(self._session, {}).keys() - self._mine.keys()
+        untold = {(id, live.epoch): live for id in sorted(ids) for live in (self._view.live[id],)}
+        self._untold = {key: self._untold.get(key, now) for key in untold}
+        ripe = [live for key, live in untold.items() if now - self._untold[key] >= UNTOLD]
+        if not ripe:
+            return
+        takes = [moved(live, steps.accept(live.run, live.epoch)) for live in ripe if self._may_take(live)]
+        for step in await self._writer.write(takes):
+            self._given_up.discard((step.about.run.id, step.about.epoch))  # what was written decides
+            self._begin_taken(step.about)
+        await self.release([(live, self._why_not(live)) for live in ripe if not self._may_take(live)])
+
+    def _may_take(self, live: Live) -> bool:
+        return not self._why_not(live) and may(live.run, RunEvent.TAKEN)
+
+    def _why_not(self, live: Live) -> str:
+        if live.run.stop:
+            return live.run.stop
+        return "" if live.run.job in self._view.jobs else "its job is gone"
+
+    def _begin_taken(self, live: Live) -> None:
+        known = self._view.jobs.get(live.run.job)
+        if known is not None:
+            (why,) = self.begin([order_for(live.run, known.record.spec, live.epoch, known.record.origin)])
+            if why:
+                log.info("run not taken", extra={"run": live.run.id, "why": why})
+
+    async def release(self, refused: Sequence[tuple[Live, str]]) -> None:
+        """Give back runs that certainly were not begun, with the reasons.
+
+        If the answer gets lost, they may be somebody else's already: they stay given up here as long as they seem ours.
+        """
+        if not refused:
+            return
+        now = self._store_clock.now()
+        given = [(live, why) for live, why in refused if self._may_release(live)]
+        self._given_up |= {(live.run.id, live.epoch) for live, _ in given}
+        await self._writer.write([moved(live, steps.release(live.run, now, why)) for live, why in given])
+
+    def _may_release(self, live: Live) -> bool:
+        mine = self._mine.get(live.run.id)
+        is_ours = mine is not None and mine.order.epoch == live.epoch
+        return not is_ours and may(live.run, RunEvent.GIVEN_BACK)
+
+    def _still_ours(self, known: Iterable[tuple[str, Revision]]) -> set[tuple[str, Revision]]:
+        """Those of these runs that the view shows as ours, or not yet; of the others nobody can tell us any more."""
+        return {
+            (id, epoch)
+            for id, epoch in known
+            if self._view.revision < epoch or is_at(self._view.live.get(id), self._node, self._session, epoch)
+        }
+
+    async def _give_back(self) -> None:
+        """Give back what was taken on ahead and cannot begin, or waits behind something slow."""
+        found, slow = [], f"node {self._node} was slower than it thought"
+        for attempt, why in self._ahead.leaving(self._clock.monotonic(), slow):
+            told = attempt.order
+            if self._mine.get(told.run) is attempt:
+                del self._mine[told.run]
+            live = self._view.live.get(told.run)
+            if live is not None and is_at(live, self._node, self._session, told.epoch):
+                found.append((live, why))
+        await self.release(found)
+
+    def _stop_what_should(self) -> None:
+        for id in sorted(self._view.stopping & self._mine.keys()):
+            live, mine = self._view.live[id], self._mine[id]
+            if live.epoch == mine.order.epoch and mine.may(AttemptEvent.STOP_ASKED):
+                mine.step(AttemptEvent.STOP_ASKED)
+                if mine.phase is AttemptPhase.GIVEN_BACK:
+                    self._ahead.take_out(mine, live.run.stop)
+                else:
+                    self._runs.interrupt(live.run.id, mine.order.attempt, live.run.stop)
+
+    async def _mark_running(self) -> None:
+        now, wall = self._clock.monotonic(), self._store_clock.now()
+        lasting = [
+            live
+            for id, mine in self._mine.items()
+            if mine.phase in AT_WORK
+            and now - mine.since >= LASTING
+            and is_at(live := self._view.live.get(id), self._node, self._session, mine.order.epoch)
+            and live is not None
+            and may(live.run, RunEvent.LASTED)
+        ]
+        await self._writer.write([moved(live, steps.begin(live.run, live.epoch, wall)) for live in lasting])
+
+    def _forget(self, ended: EndedAttempt) -> None:
+        """The end of an attempt is in the store."""
+        if (mine := self._attempt(ended.order)) is not None:
+            self._over.add((ended.order.run, Revision(ended.order.epoch)))
+            if mine.may(AttemptEvent.ENDED):  # it came before this session listened
+                mine.step(AttemptEvent.ENDED)
+            mine.step(AttemptEvent.WRITTEN)
+            del self._mine[ended.order.run]

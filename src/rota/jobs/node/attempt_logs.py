@@ -1,0 +1,162 @@
+"""The logs of the attempts that run here: taken in as they come, and written down each second.
+
+What is not written down yet is in memory, and is lost with the node; that is at most what came in the last second or
+two. While the place where logs are kept is out of reach it stays there, within the bound of each log; of attempts that
+are over, within a bound for all of them, and the oldest are given up beyond that.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import TypeAlias
+
+from rota.jobs.logs.port import LogChunk, Logs
+from rota.jobs.node.output import Bounded
+from rota.kit.time.clock import SYSTEM, Clock
+from rota.link.records import AttemptId, LogPiece
+from rota.model.errors import RotaError, Unavailable, Unknown
+
+log = logging.getLogger(__name__)
+
+EVERY = 1.0
+"""Seconds between two times of writing down."""
+
+AT_ONCE = 1024 * 1024
+"""Bytes that are written down in one go."""
+
+HELD = 64 * 1024 * 1024
+"""Bytes of logs of attempts that are over, which wait in memory for a place that is out of reach."""
+
+EACH = 1024
+"""Bytes that a log takes beside what is in it."""
+
+LogKey: TypeAlias = tuple[str, int]
+"""A run and the number of the attempt."""
+
+
+class RunLog(Bounded):
+    """The log of one attempt that runs here, or did a moment ago."""
+
+    def __init__(self, key: LogKey, most: int) -> None:
+        super().__init__(most)
+        self.key = key
+
+
+class RunLogs:
+    """The logs of a node's attempts."""
+
+    def __init__(self, most: int, clock: Clock = SYSTEM) -> None:
+        self._most, self._clock = most, clock
+        self._live: dict[LogKey, RunLog] = {}
+        self._kept: Logs | None = None
+        self._writing = asyncio.Lock()
+
+    def take(self, key: LogKey, data: bytes) -> None:
+        """Take in what an attempt wrote."""
+        found = self._live.get(key)
+        if found is None:
+            found = self._live[key] = RunLog(key, self._most)
+        found.feed(data)
+
+    def close(self, key: LogKey) -> int:
+        """An attempt is over: how many bytes of its log are kept."""
+        found = self._live.get(key)
+        if found is None:
+            return 0
+        found.close()
+        return found.size
+
+    async def keep(self, kept: Logs) -> None:
+        """Write down what comes, for ever."""
+        self._kept = kept
+        try:
+            while True:
+                await asyncio.sleep(EVERY)
+                if self._live:
+                    await self.write_down()
+        finally:
+            self._kept = None
+
+    async def write_down(self) -> None:
+        """Write down all that has come; what cannot be written now stays for the next time."""
+        kept = self._kept
+        if kept is None:
+            return
+        async with self._writing:
+            portions = deque(_in_portions(self._unwritten()))
+            while portions:
+                chunks = portions.popleft()
+                try:
+                    await kept.append(chunks)
+                except (Unavailable, Unknown) as error:
+                    log.warning("logs not written down yet", extra={"runs": len(self._live), "why": str(error)})
+                    self._give_up_surplus()
+                    return
+                except RotaError as error:
+                    if len(chunks) > 1:  # one that cannot be kept takes its company with it: each alone, then
+                        portions.extendleft([chunk] for chunk in reversed(chunks))
+                        continue
+                    log.error("log given up", extra={"run": chunks[0].run, "why": str(error)})
+                self._forget(chunks)
+
+    def has(self, attempt: AttemptId) -> bool:
+        """Is there something of a log in memory, or was there a moment ago?"""
+        return (attempt.run, attempt.number) in self._live
+
+    def unwritten(self, attempt: AttemptId, offset: int) -> LogPiece | None:
+        """A piece of a log that is not written down yet; None if it is, or if there is no such log in memory."""
+        live = self._live.get((attempt.run, attempt.number))
+        data = live.unwritten(offset) if live is not None else None
+        if live is None or data is None:
+            return None
+        return LogPiece(data, live.is_closed and offset + len(data) >= live.size)
+
+    def _unwritten(self) -> Iterator[LogChunk]:
+        for live in list(self._live.values()):
+            live.glimpse(self._clock.monotonic())
+            pieces = live.sealed()
+            if live.is_closed and not pieces:  # all was written down before anybody knew that it was all
+                pieces = [(live.size, b"")]
+            for place, data in pieces:
+                is_last = live.is_closed and place + len(data) == live.size
+                yield LogChunk(*live.key, place, data, is_last)
+
+    def _give_up_surplus(self) -> None:
+        """An outage must not fill the memory: the oldest logs that are over go."""
+        over = [live for live in self._live.values() if live.is_closed]
+        held = sum(live.held + EACH for live in over)
+        given_up = 0
+        for live in over:
+            if held <= HELD:
+                break
+            held -= live.held + EACH
+            given_up += 1
+            del self._live[live.key]
+        if given_up:
+            log.error("logs given up", extra={"runs": given_up, "why": "they wait for too long"})
+
+    def _forget(self, chunks: Iterable[LogChunk]) -> None:
+        """What is written down need not be held; nor need a log that is closed and whole."""
+        for chunk in chunks:
+            live = self._live.get((chunk.run, chunk.attempt))
+            if live is None:
+                continue
+            live.written(chunk.offset + len(chunk.data))
+            if live.is_closed and chunk.is_last:
+                with suppress(KeyError):
+                    del self._live[live.key]
+
+
+def _in_portions(chunks: Iterable[LogChunk]) -> Iterator[list[LogChunk]]:
+    portion: list[LogChunk] = []
+    size = 0
+    for chunk in chunks:
+        if portion and size + len(chunk.data) > AT_ONCE:
+            yield portion
+            portion, size = [], 0
+        portion.append(chunk)
+        size += len(chunk.data)
+    if portion:
+        yield portion

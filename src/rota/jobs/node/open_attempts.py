@@ -1,0 +1,81 @@
+"""The attempts of a node that are accepted and not over: how many executors they take, and who is told of their end."""
+
+import asyncio
+import math
+from dataclasses import dataclass, field
+
+from rota.jobs.core.records import Outcome
+from rota.jobs.node.attempt_logs import LogKey, RunLogs
+from rota.jobs.node.attempts import Ended, Running
+from rota.jobs.node.seating import Seating
+
+
+@dataclass
+class _OutcomeDelivery:
+    """Outcomes on their way to whoever waits for them."""
+
+    waiting: list[tuple[Ended, Outcome]] = field(default_factory=list)
+    is_due: bool = False
+
+
+class OpenAttempts:
+    """The attempts that were accepted and are not over."""
+
+    def __init__(self, executors: int, seating: Seating, logs: RunLogs) -> None:
+        self.executors = executors
+        """How many run at a time, at most."""
+
+        self.running: dict[LogKey, Running] = {}
+        self.is_busy = asyncio.Event()
+        """Set when there may be something to look after."""
+
+        self._seating, self._logs = seating, logs
+        self._load = 0.0
+        self._told = _OutcomeDelivery()
+
+    def room(self, depth: float = 1.0) -> int:
+        """How many more would be accepted, of those of which an executor holds so many."""
+        return max(0, math.floor((self.executors - self._load + 1e-6) * depth))
+
+    def full(self, weight: float) -> str:
+        """Why one of this weight has no room, or nothing."""
+        is_full = self._load + weight > self.executors + 1e-6
+        return f"all {self.executors} executors are taken" if is_full else ""
+
+    def take_up(self, running: Running) -> None:
+        """It is accepted; if it has no seat, it waits for one."""
+        self.running[running.key] = running
+        self._load += running.weight
+        self.is_busy.set()
+        if running.seat is None:
+            self._seating.join(running)
+
+    def end(self, running: Running, outcome: Outcome, listed: bytes = b"") -> None:
+        """It is over, and whoever started it is told, once; of a source also what it listed."""
+        if self.running.pop(running.key, None) is None:
+            return
+        self._logs.close(running.key)  # also of one that never began: somebody may follow it
+        self._load -= running.weight
+        if running.is_warm:
+            self._seating.leave(running)
+        if not self.running:
+            self._load = 0.0
+            self._seating.rest()
+        if running.listed is not None:
+            running.listed(outcome.error, listed)
+            return
+        running.outcome = outcome
+        if running.ended is not None:
+            self._tell(running.ended, outcome)
+
+    def _tell(self, ended: Ended, outcome: Outcome) -> None:
+        """Tell an outcome soon, with all others of this moment: whoever hears it may well start the next."""
+        self._told.waiting.append((ended, outcome))
+        if not self._told.is_due:
+            self._told.is_due = True
+            asyncio.get_running_loop().call_soon(self._tell_all)
+
+    def _tell_all(self) -> None:
+        told, self._told = self._told, _OutcomeDelivery()
+        for ended, outcome in told.waiting:
+            ended(outcome)

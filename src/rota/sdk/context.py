@@ -1,0 +1,546 @@
+"""What a user's function is handed: a task, a run, a request, a batch.
+
+They are plain objects over small doors, so that a worker, a test and the simulator can hand out the same ones. `Task`
+has methods to await; a function that is not async gets a `SyncTask`, whose methods block: its door's loop runs in
+another thread, and `call` carries a coroutine there and brings the answer back.
+
+Nothing here starts a thread or a loop, or knows where messages go.
+"""
+
+import math
+import sys
+import threading
+import types
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import repeat
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
+
+import msgspec
+
+from rota.kit.time import durations
+from rota.kit.time.epoch import moment
+from rota.model.errors import Invalid
+
+if TYPE_CHECKING:
+    import logging
+
+S = TypeVar("S")
+T = TypeVar("T")
+Call = Callable[[Coroutine[Any, Any, Any]], Any]
+"""Runs a coroutine on the door's loop, and returns what it returned."""
+
+_JSON = msgspec.json.Encoder()
+
+LARGEST_NAME = 16 * 1024
+"""Bytes of a message's key, and of its place in the sink."""
+
+
+class Stopping:
+    """Was this work asked to stop? For code that is not async; async code is cancelled."""
+
+    # A lock that opens when it is asked. Neither `Event` nor `Condition` will do: they hold a lock of their own for
+    # moments in which the handler of a signal may come, and that would wait for the very code that it interrupted.
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._gate = threading.Lock()
+        self._gate.acquire()
+
+    def set(self) -> None:
+        """Ask it to stop. May be called by the handler of a signal."""
+        self._is_set = True
+        self._open()
+
+    def is_set(self) -> bool:
+        """Was it asked?"""
+        return self._is_set
+
+    def __bool__(self) -> bool:
+        return self.is_set()
+
+    def wait(self, timeout: float | str | timedelta | None = None) -> bool:
+        """Wait until it is asked to stop, or for `timeout` ("30s", a timedelta, seconds); was it asked?"""
+        _check_no_loop()
+        limit = seconds(timeout)
+        try:
+            self._gate.acquire(timeout=-1 if limit is None else min(max(0.0, limit), threading.TIMEOUT_MAX))
+        finally:
+            if self._is_set:
+                self._open()  # for the others who wait
+        return self._is_set
+
+    def _open(self) -> None:
+        with suppress(RuntimeError):  # it is open already
+            self._gate.release()
+
+
+@types.coroutine
+def _turn() -> Generator[None, None, None]:
+    """Let others on the loop run: `asyncio.sleep(0)`, without loading asyncio where an app is only declared."""
+    yield
+
+
+def _check_no_loop() -> None:
+    """Refuse to stop a loop, and all that runs on it."""
+    if "asyncio" not in sys.modules:
+        return  # an app that is only declared need not load it
+    import asyncio  # noqa: PLC0415
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise Invalid(
+        "stopping.wait would block the loop of an async function, and every task on it; async code is cancelled when "
+        "it is to stop: use asyncio.sleep, or await asyncio.Event().wait()"
+    )
+
+
+@dataclass(frozen=True, init=False)
+class Message:
+    """One thing to send: bytes as they are, a str as UTF-8, anything else as JSON."""
+
+    payload: bytes
+    key: str | None
+    """What makes it the same as another replica's message; without one, its payload."""
+
+    to: str | None
+    """Where in the sink: a routing key or topic; None: as the sink does by itself."""
+
+    confirm: bool
+    """Is the sender waiting until the sink, or the spool on disk, has it?"""
+
+    def __init__(
+        self, payload: object, key: str | int | None = None, to: str | None = None, confirm: bool = False
+    ) -> None:
+        object.__setattr__(self, "payload", _bytes(payload))
+        object.__setattr__(self, "key", _key(key))
+        object.__setattr__(self, "to", _to(to))
+        object.__setattr__(self, "confirm", confirm)
+
+
+class TaskDoor(Protocol):
+    """What a task needs of the process it runs in."""
+
+    async def emit(self, messages: list[Message]) -> None:
+        """Take the messages; those with `confirm` are in the sink or on disk when this returns.
+
+        Raises Rejected if one of those can never be delivered.
+        """
+
+    def alive(self) -> None:
+        """Note a sign of life."""
+
+    async def save(self, state: dict[str, Any]) -> None:
+        """Keep the state for the task's next life."""
+
+
+class _TaskBase(Generic[S]):
+    """What both kinds of task have."""
+
+    def __init__(
+        self,
+        *,
+        id: str,
+        resource: str,
+        slot: int,
+        epoch: int,
+        spec: S,
+        door: TaskDoor,
+        saved: Mapping[str, Any] | None = None,
+        stopping: Stopping | None = None,
+    ) -> None:
+        self.id = id
+        """The task: one replica of the resource."""
+
+        self.resource = resource
+        """Id of the resource it holds."""
+
+        self.slot = slot
+        """Which replica it is, from 0."""
+
+        self.epoch = epoch
+        """Greater for each later placement; others can refuse effects of an older one by it."""
+
+        self.spec = spec
+        """What the resource's fields say, as the type in `Task[…]`; a dict without one."""
+
+        self.saved: Mapping[str, Any] = dict(saved or {})
+        """What this task, or the one before it in its slot, saved last."""
+
+        self.stopping = Stopping() if stopping is None else stopping  # one that is not set is false
+        self._door = door
+
+    def alive(self) -> None:
+        """Give a sign of life. `emit` is one too."""
+        self._door.alive()
+
+    async def _save(self, state: Mapping[str, Any]) -> None:
+        plain = _state(self.id, state)
+        await self._door.save(plain)
+        self.saved = plain
+        await _turn()  # a task that saves in a loop would otherwise keep its loop from all others
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id} epoch {self.epoch}>"
+
+
+class Task(_TaskBase[S]):
+    """One replica of a resource, as an async function sees it. Stopping it is cancelling the function."""
+
+    async def emit(
+        self, payload: object, key: str | int | None = None, to: str | None = None, confirm: bool = False
+    ) -> None:
+        """Send one message; it leaves the fleet once, however many replicas send it. A sign of life.
+
+        With `confirm` it is in the sink, or on disk, when this returns; Rejected says why it never will be.
+        """
+        await self._door.emit([Message(payload, key, to, confirm)])
+
+    async def emit_many(self, messages: Iterable[object], to: str | None = None, confirm: bool = False) -> None:
+        """Send several: payloads, or `Message`s with keys of their own."""
+        await self._door.emit(_messages(messages, to, confirm))
+
+    async def save(self, state: Mapping[str, Any]) -> None:
+        """Keep `state`, which JSON must be able to hold, for the task that comes after this one."""
+        await self._save(state)
+
+
+class SyncTask(_TaskBase[S]):
+    """One replica of a resource, as a function that is not async sees it: look at `stopping` now and then."""
+
+    def __init__(
+        self,
+        *,
+        id: str,
+        resource: str,
+        slot: int,
+        epoch: int,
+        spec: S,
+        door: TaskDoor,
+        call: Call,
+        saved: Mapping[str, Any] | None = None,
+        stopping: Stopping | None = None,
+    ) -> None:
+        super().__init__(
+            id=id, resource=resource, slot=slot, epoch=epoch, spec=spec, door=door, saved=saved, stopping=stopping
+        )
+        self._call = call
+
+    def emit(self, payload: object, key: str | int | None = None, to: str | None = None, confirm: bool = False) -> None:
+        """Send one message; it leaves the fleet once, however many replicas send it. A sign of life.
+
+        With `confirm` it is in the sink, or on disk, when this returns; Rejected says why it never will be.
+        """
+        self._call(self._door.emit([Message(payload, key, to, confirm)]))
+
+    def emit_many(self, messages: Iterable[object], to: str | None = None, confirm: bool = False) -> None:
+        """Send several: payloads, or `Message`s with keys of their own."""
+        self._call(self._door.emit(_messages(messages, to, confirm)))
+
+    def save(self, state: Mapping[str, Any]) -> None:
+        """Keep `state`, which JSON must be able to hold, for the task that comes after this one."""
+        self._call(self._save(state))
+
+
+@dataclass(frozen=True, kw_only=True)  # a struct could not be inspected: the type of `log` is not imported here
+class Run:
+    """One attempt of one run of a job."""
+
+    id: str
+    job: str
+    attempt: int
+    """1 for the first."""
+
+    due: datetime | None
+    """When it should have started, with its time zone; None if somebody started it by hand."""
+
+    token: int
+    """Greater for each later attempt; others can refuse effects of an older one by it."""
+
+    stopping: Stopping
+    log: "logging.Logger"
+    """Its lines are kept with the run's output."""
+
+    payload: Any = None
+    """What it was given when somebody started it, as JSON has it."""
+
+
+class Client(msgspec.Struct, frozen=True):
+    """Who asks."""
+
+    host: str
+    port: int
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """An answer: its code, 0 for well done, its body, and what else its header says."""
+
+    body: bytes = b""
+    ret: int = 0
+    fields: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    """Fields of the header besides `ret`; an answer has its request's cmd and number unless they are here."""
+
+    @classmethod
+    def of(cls, value: object) -> "Reply":
+        """What a handler returned, as an answer; Invalid if it is none.
+
+        Bytes and str are a body; a dict has `ret`, `body`, and fields of the header.
+        """
+        match value:
+            case bytes():
+                return cls(value)
+            case Reply():
+                return value
+            case bytearray() | memoryview() | str():
+                return cls(body=_bytes(value))
+            case Mapping() if all(isinstance(name, str) for name in value):
+                fields = {name: value[name] for name in value if name not in ("ret", "body")}
+                ret, body = value.get("ret", 0), value.get("body", b"")
+                if isinstance(ret, int) and -(1 << 31) <= ret < 1 << 31:
+                    return cls(_bytes(body), int(ret), fields)
+        raise Invalid(
+            f"a handler returned {_shown(value)}; return a Reply, bytes, str, None, "
+            'or a dict like {"ret": 0, "body": b"…"}'
+        )
+
+
+class RequestDoor(Protocol):
+    """Where a request came from, and where its answer goes."""
+
+    def reply(self, request: "Request", reply: Reply) -> None:
+        """Send the answer to a request that came by here; Invalid if its header has no such field."""
+
+    def client(self) -> Client | None:
+        """Who asks."""
+
+    def fields(self) -> dict[str, Any]:
+        """The header, by name."""
+
+
+class Request:
+    """One call of a client."""
+
+    is_answered = False
+    """Has an answer been sent? There is at most one."""
+
+    is_interrupted = False
+    """Did a hook say that the handler is not to run?"""
+
+    is_over = False
+    """Has its handler ended?"""
+
+    def __init__(self, service: str, cmd: int, sn: int, body: bytes, group: int, door: RequestDoor) -> None:
+        self.service, self.cmd, self.sn, self.body, self.group = service, cmd, sn, body, group
+        self._door = door
+
+    @property
+    def client(self) -> Client | None:
+        """Who asks."""
+        return self._door.client()
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The header, by name: for frames that say more than cmd and number."""
+        return self._door.fields()
+
+    def json(self) -> Any:
+        """The body, read as JSON."""
+        try:
+            return msgspec.json.decode(self.body)
+        except msgspec.DecodeError as error:
+            raise Invalid(f"the body of cmd {self.cmd} is not JSON: {error}") from None
+
+    def write(self, value: object) -> bool:
+        """Answer now, before the handler ends; what it returns later is dropped. False if it was answered already.
+
+        Invalid if the handler has ended: the worker may be at work on another request by then.
+        """
+        if self.is_answered:
+            return False
+        reply = value if isinstance(value, Reply) else Reply.of(value)
+        self.is_answered = True
+        try:
+            self._door.reply(self, reply)
+        except Invalid:  # a field that its frame does not have: nothing was sent
+            self.is_answered = False
+            raise
+        return True
+
+    def interrupt(self, value: object = None) -> bool:
+        """In a before hook: do not run the handler, and answer with `value`, or not at all if that is None."""
+        self.is_interrupted = True
+        return value is None or self.write(value)
+
+    def __repr__(self) -> str:
+        return f"<Request {self.service} cmd {self.cmd} sn {self.sn}>"
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """One record of a partitioned log."""
+
+    # A struct, and the time a number until somebody asks: there is one for each record, and these are built in no time.
+
+    partition: int
+    offset: int
+    value: bytes
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    time_ms: int = -1
+    """When its source says it was made, in milliseconds since 1970 (UTC); -1: it does not say."""
+
+    @property
+    def at(self) -> datetime | None:
+        """When its source says it was made."""
+        return None if self.time_ms < 0 else moment(self.time_ms)
+
+
+_value = attrgetter("value")
+_fields = attrgetter("offset"), _value, attrgetter("key"), attrgetter("headers"), attrgetter("time_ms")
+
+
+class Records(Sequence[Record]):
+    """Records of one partition as a source gave them; each becomes a `Record` when somebody looks at it."""
+
+    def __init__(self, partition: int, read: Sequence[Any]) -> None:
+        self._partition, self._read = partition, read
+
+    @property
+    def values(self) -> list[bytes]:
+        """The value of each."""
+        return list(map(_value, self._read))
+
+    def __len__(self) -> int:
+        return len(self._read)
+
+    def __iter__(self) -> Iterator[Record]:
+        return map(Record, repeat(self._partition), *(map(field, self._read) for field in _fields))
+
+    @overload
+    def __getitem__(self, place: int) -> Record: ...
+    @overload
+    def __getitem__(self, place: slice) -> "Records": ...
+    def __getitem__(self, place: int | slice) -> "Record | Records":
+        if isinstance(place, slice):
+            return Records(self._partition, self._read[place])
+        (found,) = Records(self._partition, [self._read[place]])
+        return found
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """Records that were read together, in order per partition."""
+
+    stream: str
+    records: Sequence[Record]
+    offsets: Mapping[int, int] = msgspec.field(default_factory=dict)
+    """Partition → the offset that comes after this batch."""
+
+    topic: str = ""
+    """The topic that its records are of, where the source has topics."""
+
+    @property
+    def values(self) -> list[bytes]:
+        """The values of all records: for those who make columns of them, which is faster than record by record."""
+        return self.records.values if isinstance(self.records, Records) else [each.value for each in self.records]
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self.records)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+
+def seconds(timeout: float | str | timedelta | None) -> float | None:
+    """A time-out as users write it, in seconds."""
+    if isinstance(timeout, str):
+        try:
+            timeout = durations.parse(timeout)
+        except ValueError as error:
+            raise Invalid(str(error)) from None
+    return timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+
+
+def _messages(items: Iterable[object], to: str | None, confirm: bool) -> list[Message]:
+    if isinstance(items, bytes | str | Mapping):
+        raise Invalid(f"emit_many takes a list of payloads, not {_shown(items)}; use emit for one")
+    return [item if isinstance(item, Message) else Message(item, None, to, confirm) for item in items]
+
+
+def _bytes(payload: object) -> bytes:
+    match payload:
+        case bytes() | bytearray() | memoryview():
+            return bytes(payload)
+        case str():
+            return payload.encode()
+        case None:
+            raise Invalid("the payload is None; send bytes, a str, or something JSON can hold")
+    try:
+        return _JSON.encode(payload)
+    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise Invalid(
+            f"the payload is {_shown(payload)}, which JSON cannot hold ({error}); send bytes or a str"
+        ) from None
+
+
+def _key(key: object) -> str | None:
+    if isinstance(key, int) and not isinstance(key, bool):
+        return str(key)
+    if key is None or isinstance(key, str):
+        return _name("the key", key)
+    raise Invalid(f"the key is {_shown(key)}; it must be a str or an int")
+
+
+def _to(to: object) -> str | None:
+    if to is None or isinstance(to, str):
+        return _name("to", to)
+    raise Invalid(f"to is {_shown(to)}; it must be a str: a routing key or a topic")
+
+
+def _name(what: str, name: str | None) -> str | None:
+    """A name that can be sent: one that cannot would take along what others have sent with it."""
+    if name is None:
+        return None
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        raise Invalid(f"{what} is {_shown(name)}, which UTF-8 cannot hold; send text without lone surrogates") from None
+    if size > LARGEST_NAME:
+        raise Invalid(f"{what} has {size} bytes; at most {LARGEST_NAME} are sent: shorten it, or hash it")
+    return str.__str__(name)  # parsers have strings of their own, which are more than text
+
+
+def _state(task: str, state: object) -> dict[str, Any]:
+    """The state as it will come back: what JSON makes of it."""
+    if not isinstance(state, Mapping):
+        raise Invalid(f"task {task}: save takes a dict, not {_shown(state)}")
+    try:
+        data = _JSON.encode(dict(state))
+        plain = msgspec.json.decode(data, type=dict[str, Any])
+    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise Invalid(f"task {task}: JSON cannot hold what it saves ({error}); save plain data") from None
+    if b"null" in data and (found := _not_finite(msgspec.to_builtins(dict(state), str_keys=True))):
+        raise Invalid(f"task {task}: {found}, which JSON does not have; save None or a str in its place")
+    return plain
+
+
+def _not_finite(value: object, where: str = "") -> str:
+    """Where in plain data a number is nan or infinite, of which JSON would make null; nothing if none is."""
+    match value:
+        case float() if not math.isfinite(value):
+            return f"{where} is {value}"
+        case dict():
+            inside = ((f"{where}.{name}" if where else str(name), each) for name, each in value.items())
+        case list() | tuple():
+            inside = ((f"{where}[{number}]", each) for number, each in enumerate(value))
+        case _:
+            return ""
+    return next(filter(None, (_not_finite(each, place) for place, each in inside)), "")
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"a {type(value).__name__}"

@@ -1,0 +1,467 @@
+"""The services of a node, as its agent sees them: their sockets, their proxies, and whose workers get the requests.
+
+Level-triggered: `update` compares what the app declares and which workers are ready with what the proxies were told,
+and tells them the difference. It is called after every change of the crew. So a reload is nothing special: the new
+generation's workers register, group after group is flipped in the tables, and only then are the old ones dismissed.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from rota.fleet.members.journal import Tell
+from rota.kit.time.clock import Clock
+from rota.model.errors import Invalid, NotFound
+from rota.model.spec.checks import did_you_mean
+from rota.runtime.core.restart import RestartPolicy
+from rota.runtime.crew.crew import Crew
+from rota.runtime.crew.posts import Post
+from rota.runtime.crew.worker import Worker
+from rota.runtime.pipes.brief import Brief
+from rota.runtime.pipes.channel import pair
+from rota.runtime.pipes.proxy import (
+    Ask,
+    Clear,
+    Close,
+    Dismiss,
+    Gone,
+    HeldUp,
+    Listen,
+    Overdue,
+    Serve,
+    TakeSeat,
+    Told,
+    Unseated,
+    Unserve,
+    Withdraw,
+)
+from rota.runtime.pipes.shared_sockets import SharedAddress
+from rota.runtime.pipes.worker import Finish
+from rota.sdk.summary import AppSummary
+from rota.services.core.admin_spec import AdminSpec
+from rota.services.core.figures import stat
+from rota.services.core.records import ServiceStat
+from rota.services.core.routing import ROUTER
+from rota.services.core.spec import ServiceSpec
+from rota.services.core.table import Table, active, merged
+from rota.services.core.table_of import table
+from rota.services.node.listening import Bind, CannotListen, Listening, Wanted, listen
+from rota.services.node.posts import ROUTER_GROUP, group_pool
+from rota.services.node.proxies import Proxies, ProxyProcess
+from rota.services.node.shared_sockets import NotYet, SocketBorrower
+
+log = logging.getLogger(__name__)
+
+GRACE = 0.5
+"""Seconds that a worker with a loop or threads gets to end a request by itself when its time is over."""
+
+BATCH = 16
+"""Requests that a router's worker holds at a time: it works on them one after the other, and they are short."""
+
+TRY_AGAIN = 1.0
+"""Seconds between tries to get an address that is taken."""
+
+MOST = 1024
+"""Workers of a group."""
+
+
+class ServiceManager:
+    """All services of one node."""
+
+    def __init__(
+        self,
+        crew: Crew,
+        node: str,
+        policy: RestartPolicy,
+        clock: Clock,
+        tell: Tell,
+        post: Callable[[], None],
+        patience: timedelta = timedelta(seconds=10),
+    ) -> None:
+        self._patience = patience.total_seconds()
+        self._crew, self._clock, self._tell, self._post = crew, clock, tell, post
+        self._proxies = Proxies(node, policy, clock, tell, self._heard, self._proxy_ended)
+        self._listening: dict[str, Listening] = {}
+        self._refused: dict[str, tuple[str, float]] = {}
+        self._tables: dict[str, Table] = {}
+        """Service → what the proxies should serve it by."""
+
+        self._seats: dict[int, ProxyProcess] = {}
+        self._borrower: SocketBorrower | None = None
+        self._is_closing = False
+        self._sizes: dict[tuple[str, int], int] = {}
+        self._sized_in = 0
+
+    def borrow_from(self, descriptor: int) -> None:
+        """Have the sockets of fixed ports from `rota up`, over this channel: its nodes share them."""
+        self._borrower = SocketBorrower(descriptor, self._crew.wake)
+
+    # What is told and asked by others
+
+    @property
+    def sizes(self) -> dict[tuple[str, int], int]:
+        """(service, group) → how many workers somebody wants by hand; a reload forgets them: the code's count wins."""
+        return self._sizes if self._sized_in == self._crew.generations.current else {}
+
+    def names(self) -> list[str]:
+        """The services of the app."""
+        return [service.name for service in self._declared()]
+
+    def not_listening(self) -> dict[str, str]:
+        """Services of the app that do not listen where it says, and why; the reason names the service."""
+        found = {}
+        for service in self._declared():
+            listening = self._listening.get(service.name)
+            if service.name in self._refused:
+                found[service.name] = self._refused[service.name][0]
+            elif listening is None or listening.wanted != Wanted.of(service):
+                found[service.name] = f'service "{service.name}" does not listen yet'
+        return found
+
+    def processes(self) -> list[dict[str, Any]]:
+        """Who is who among the proxies."""
+        return [{"number": proxy.number, "pid": proxy.pid} for proxy in self._proxies]
+
+    async def stat(self, service: str) -> ServiceStat:
+        """What a service is doing; Unavailable if a proxy does not answer."""
+        summary = self._known(service)
+        told = await self._ask(summary, lambda number: Ask(number, service))
+        listening = self._listening.get(service)
+        return stat(
+            service,
+            [each.figures for each in told if each.figures is not None],
+            {group: self.sizes.get((service, group), count) for group, count in summary.groups.items()},
+            generation=self._crew.generations.current,
+            listening=listening.addresses if listening else (),
+            not_listening=self._refused[service][0] if service in self._refused else None,
+            pids={worker.id: worker.pid for worker in self._crew.workers.values() if worker.pid is not None},
+        )
+
+    async def clear(self, service: str, groups: Sequence[int] | None) -> dict[int, int]:
+        """Drop what waits in these groups, or in all; how many there were."""
+        summary = self._known(service)
+        for group in groups or ():
+            self._check_group(summary, group)
+        wanted = None if groups is None else tuple(groups)
+        asked = summary.groups if groups is None else groups
+        total: Counter[int] = Counter(dict.fromkeys(asked, 0))
+        for told in await self._ask(summary, lambda number: Clear(number, service, wanted)):
+            total.update(told.dropped or {})
+        self._tell("service.cleared", service, dropped=sum(total.values()))
+        return dict(total)
+
+    async def resize(self, service: str, group: int, count: int) -> int:
+        """Want so many workers in a group, until the next reload; how many were wanted before."""
+        summary = self._known(service)
+        self._check_group(summary, group)
+        if not summary.proxies <= count <= MOST:
+            raise Invalid(f'service "{service}": a group has from {summary.proxies} to {MOST} workers, not {count}')
+        before = self.sizes.get((service, group), summary.groups[group])
+        self._sizes = {**self.sizes, (service, group): count}
+        self._sized_in = self._crew.generations.current
+        self._tell("service.resized", f"{service}/{group}", before=before, after=count)
+        self._post()
+        return before
+
+    def admin(self, service: str) -> AdminSpec | None:
+        """Where the original control tool reaches it, as declared."""
+        return self._known(service).admin
+
+    # Level-triggered
+
+    def update(self) -> None:
+        """Bring the proxies closer to what the app declares and the crew has."""
+        app = self._crew.generations.app
+        if app is None or self._is_closing:
+            return
+        if self._sizes and not self.sizes:
+            self._forget_sizes()
+        declared = {service.name: service for service in app.app.services}
+        self._give_back(declared)
+        for name, service in declared.items():
+            self._tables[name] = self._table(service)
+            self._listen(name, service)
+        for name in self._tables.keys() - declared.keys():
+            self._forget(name)
+        self._give_back(declared)
+        self._proxies.want(max((service.proxies for service in declared.values()), default=0))
+        for proxy in self._proxies:
+            if proxy.is_leaving:
+                continue
+            for name in proxy.tables.keys() | declared.keys():
+                if name in declared and proxy.number < declared[name].proxies:
+                    self._serve(proxy, name)
+                elif name in proxy.tables:
+                    self._withdraw(proxy, name)
+        for proxy in self._proxies.surplus:
+            if not proxy.tables:
+                proxy.leave()
+
+    def _forget_sizes(self) -> None:
+        for (service, group), count in self._sizes.items():
+            self._tell("service.resized", f"{service}/{group}", before=count, after=None)
+        self._sizes = {}
+
+    def _table(self, service: ServiceSpec) -> Table:
+        """By what a service should be served now."""
+        before = self._tables.get(service.name)
+        target = self._crew.generations.current
+        groups = {group: str(group) for group in service.groups} | {ROUTER: ROUTER_GROUP}
+        active = {number: self._active(service, number, name, before) for number, name in groups.items()}
+        wanted = table(service, active)
+        return wanted if before is None else merged(before, wanted, target)
+
+    def _active(self, service: ServiceSpec, number: int, group: str, before: Table | None) -> int:
+        """The generation whose workers should have a group's requests; 0 if those of a new group are not there yet."""
+        target = self._crew.generations.current
+        if before is None:
+            return target
+        pool = group_pool(service.name, group)
+        post = self._crew.posts.get(pool)
+        ready = Counter(worker.brief.generation for worker in self._crew.of_pool(pool) if worker.can_work)
+        return active(before.groups.get(number, 0), target, ready, post.pool.count if post else MOST)
+
+    def _listen(self, name: str, service: ServiceSpec) -> None:
+        wanted = Wanted.of(service)
+        now = self._clock.monotonic()
+        old = self._listening.get(name)
+        if old is not None and old.wanted == wanted:
+            return
+        if name in self._refused and self._refused[name][1] > now:
+            return
+        try:
+            fresh = listen(name, wanted, old, self._bind(wanted))
+        except NotYet:
+            return
+        except CannotListen as error:
+            if old is not None and old.wanted.port == wanted.port and (kept := old.kept_for(wanted)) != old:
+                # It may be we who have the address, by another name: let go, and try again.
+                self._listening[name] = kept
+                old.close(but=kept)
+            else:
+                self._is_refused(name, str(error), now)
+            return
+        if old is not None:
+            old.close(but=fresh)
+        self._listening[name] = fresh
+        self._refused.pop(name, None)
+        self._tell("service.listening", name, at=", ".join(fresh.addresses))
+
+    def _bind(self, wanted: Wanted) -> Bind | None:
+        """How sockets are bound: a fixed port of a node of `rota up` is shared, and so borrowed."""
+        return self._borrower.bind if self._borrower is not None and wanted.port else None
+
+    def _give_back(self, declared: Mapping[str, ServiceSpec]) -> None:
+        """Keep only the shared sockets that are used, or wanted; all that are wanted are named in one message."""
+        if self._borrower is None:
+            return
+        wanted = [(name, Wanted.of(service)) for name, service in declared.items()]
+        wanted += [(name, listening.wanted) for name, listening in self._listening.items()]
+        self._borrower.want({place for name, each in wanted for place in _places(name, each)})
+
+    def _is_refused(self, name: str, why: str, now: float) -> None:
+        if name not in self._refused or self._refused[name][0] != why:
+            self._tell("service.refused", name, why=why)
+            log.error("a service cannot listen", extra={"service": name, "why": why})
+        self._refused[name] = (why, now + TRY_AGAIN)
+
+    def _forget(self, name: str) -> None:
+        """The app does not have this service any more."""
+        del self._tables[name]
+        self._refused.pop(name, None)
+        if listening := self._listening.pop(name, None):
+            listening.close()
+
+    # Proxies
+
+    def _serve(self, proxy: ProxyProcess, name: str) -> None:
+        """Tell a proxy what is new of a service."""
+        table, listening = self._tables[name], self._listening.get(name)
+        if proxy.tables.get(name) != table or name in proxy.withdrawn:
+            proxy.tables[name] = table
+            proxy.withdrawn.discard(name)
+            proxy.send(Serve(table))
+        if listening is not None and proxy.sockets.get(name) is not listening:
+            try:
+                copies = listening.copies()
+            except OSError as error:  # the next turn tries again
+                log.warning("a proxy was not handed its sockets", extra={"service": name, "why": error.strerror})
+                return
+            proxy.sockets[name] = listening
+            proxy.send(Listen(name, len(listening.tcp), len(listening.udp)), copies)
+
+    def _withdraw(self, proxy: ProxyProcess, name: str) -> None:
+        """A proxy is not to serve a service any more: its workers work off what is there, then it is gone."""
+        if name not in proxy.withdrawn:
+            proxy.withdrawn.add(name)
+            proxy.sockets.pop(name, None)
+            proxy.send(Withdraw(name))
+        workers = self._crew.workers
+        if not any(each is proxy and workers[number].brief.service == name for number, each in self._seats.items()):
+            del proxy.tables[name]
+            proxy.withdrawn.discard(name)
+            proxy.send(Unserve(name))
+
+    def _heard(self, message: Any) -> None:
+        match message:
+            case Overdue(worker=worker, holds_others=holds_others):
+                self._crew.replace(worker, "a request took longer than it may", now=not holds_others)
+            case HeldUp(worker=number):
+                if held_up := self._crew.workers.get(number):
+                    self._is_held_up(held_up, message)
+            case Unseated(worker=number):
+                if seated := self._crew.workers.get(number):
+                    seated.send(Finish())
+                    self._crew.dismiss(number, is_limited=True)  # its requests took their time; its hooks may not
+        self._crew.wake()
+
+    def _is_held_up(self, worker: Worker, by: HeldUp) -> None:
+        """A worker should have ended, and a request without a timeout keeps it."""
+        brief = worker.brief
+        worker.held_up = f"pid {worker.pid} of generation {brief.generation} works on a request (cmd {by.cmd})"
+        self._tell(
+            "worker.held_up",
+            f"{brief.pool}/{brief.slot}",
+            pool=brief.pool,
+            pid=worker.pid,
+            cmd=by.cmd,
+            seconds=by.seconds,
+            requests=by.requests,
+            generation=brief.generation,
+        )
+
+    def _proxy_ended(self, proxy: ProxyProcess) -> None:
+        """Its workers hear it as the end of their lines; others take their places."""
+        for number in [number for number, each in self._seats.items() if each is proxy]:
+            del self._seats[number]
+            self._crew.dismiss(number, is_limited=True)  # nobody waits for its answers any more
+        self._crew.wake()
+        if (mend_at := self._proxies.mend_at) is not None:
+            asyncio.get_running_loop().call_later(mend_at - self._clock.monotonic(), self._crew.wake)
+
+    # Switch
+
+    def can_connect(self, post: Post, slot: int, generation: int) -> bool:
+        """Is the proxy there that a worker would get its requests from?"""
+        return self._proxy_of(post.service, slot, generation) is not None
+
+    def connect(self, brief: Brief) -> int | None:
+        """The worker's end of a line to its proxy."""
+        proxy = self._proxy_of(brief.service, brief.slot, brief.generation)
+        summary = self._summary(brief.service, brief.generation)
+        if summary is None or proxy is None:
+            return None
+        is_router = brief.group == ROUTER_GROUP
+        capacity = BATCH if is_router else summary.concurrency
+        grace = 0.0 if is_router or (capacity == 1 and not summary.has_loop) else GRACE
+        ours, theirs = pair()
+        self._seats[brief.worker] = proxy
+        group = ROUTER if is_router else int(brief.group)
+        proxy.send(TakeSeat(brief.worker, brief.service, group, brief.generation, capacity, grace), [ours.detach()])
+        return theirs.detach()
+
+    # Witness
+
+    def registered(self, worker: Worker) -> None:
+        """Nothing to be done: what follows from it, `update` finds."""
+
+    def said(self, worker: Worker, message: Any) -> None:
+        """Nothing that workers say is for us."""
+
+    def draining(self, worker: Worker) -> None:
+        """It should get nothing more."""
+        if not worker.brief.has_line:
+            return
+        if proxy := self._seats.get(worker.id):
+            proxy.send(Dismiss(worker.id, self._patience))
+        else:
+            worker.send(Finish())
+
+    def ended(self, worker: Worker, why: str) -> None:
+        """It is gone."""
+        if proxy := self._seats.pop(worker.id, None):
+            proxy.send(Gone(worker.id))
+
+    # The end
+
+    async def close(self, seconds: float) -> None:
+        """Take no new requests, and wait until those that are here are answered, or until the time is over."""
+        self._is_closing = True
+        self._stop_listening()
+        for proxy in self._proxies:
+            proxy.send(Close())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._crew.until(lambda: all(proxy.is_idle for proxy in self._proxies))
+
+    async def leave(self, seconds: float) -> None:
+        """Let the proxies say goodbye to their clients, and wait until they have ended."""
+        self._proxies.want(0)
+        for proxy in self._proxies:
+            proxy.leave()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._crew.until(lambda: not list(self._proxies))
+
+    def kill(self) -> None:
+        """End the proxies now."""
+        self._is_closing = True
+        self._stop_listening()
+        self._proxies.kill()
+
+    # Inside
+
+    def _stop_listening(self) -> None:
+        for listening in self._listening.values():
+            listening.close()
+        self._listening.clear()
+        if self._borrower is not None:
+            self._borrower.close()
+
+    def _declared(self) -> tuple[ServiceSpec, ...]:
+        app = self._crew.generations.app
+        return app.app.services if app else ()
+
+    def _summary(self, name: str, generation: int) -> ServiceSpec | None:
+        app = self._crew.generations.app_of(generation)
+        return _service(app.app, name) if app else None
+
+    def _proxy_of(self, name: str, slot: int, generation: int) -> ProxyProcess | None:
+        """The proxy of a worker, if it is there and was told of the service."""
+        summary = self._summary(name, generation)
+        proxy = self._proxies.get(slot % summary.proxies) if summary else None
+        return proxy if proxy and name in proxy.tables and name not in proxy.withdrawn else None
+
+    def _known(self, name: str) -> ServiceSpec:
+        for service in self._declared():
+            if service.name == name:
+                return service
+        names = self.names()
+        there = f"; there are {', '.join(names)}" if names else "; the app has none"
+        raise NotFound(f'there is no service "{name}"{did_you_mean(name, names) or there}', code="service_not_found")
+
+    def _check_group(self, service: ServiceSpec, group: int) -> None:
+        if group not in service.groups:
+            known = ", ".join(map(str, service.groups))
+            raise NotFound(f'service "{service.name}" has no group {group}; it has {known}')
+
+    def _of(self, service: ServiceSpec) -> list[ProxyProcess]:
+        return [proxy for proxy in self._proxies if proxy.number < service.proxies]
+
+    async def _ask(self, service: ServiceSpec, question: Any) -> list[Told]:
+        return list(await asyncio.gather(*(proxy.ask(question) for proxy in self._of(service))))
+
+
+def _places(name: str, wanted: Wanted) -> Iterator[SharedAddress]:
+    """The shared sockets of a service; none if its port is any free one."""
+    if wanted.port:
+        sorts = [sort for sort, is_wanted in (("tcp", wanted.tcp), ("udp", wanted.udp)) if is_wanted]
+        yield from (SharedAddress(name, host, wanted.port, sort) for host in wanted.hosts for sort in sorts)
+
+
+def _service(app: AppSummary, name: str) -> ServiceSpec | None:
+    return next((service for service in app.services if service.name == name), None)

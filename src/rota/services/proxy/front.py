@@ -1,0 +1,252 @@
+"""A front: the sockets of one service around its dispatch.
+
+Sockets tell the dispatch what came; at the end of each turn of the loop, `send` sends what it left in the outboxes of
+clients and workers: several answers to one client, or several requests to one worker, go out in one call.
+"""
+
+import socket
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from typing import cast
+
+import msgspec
+
+from rota.services.core.dispatch import Dispatch
+from rota.services.core.frames import wire
+from rota.services.core.table import Table
+from rota.services.proxy.clients import TcpClient, UdpClient
+from rota.services.proxy.doors import TcpDoor, UdpDoor
+from rota.services.proxy.loop import READ, Loop
+from rota.services.proxy.seats import WorkerConnection
+
+BUFFERED = 64 * 1024 * 1024
+"""Bytes that all clients of a service may have sent of frames that are not whole."""
+
+UNREAD = 256 * 1024 * 1024
+"""Bytes of answers that all clients of a service together may leave unread."""
+
+SILENT = 60.0
+"""Seconds of silence after which a client gives way to a new one when there are as many as may be."""
+
+
+class Front:
+    """One service, as one proxy serves it."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        table: Table,
+        overdue: Callable[[int, bool], None],
+        finished: Callable[[int], None] = lambda worker: None,
+    ) -> None:
+        self.loop, self.table, self.wire = loop, table, wire(table.layout)
+        self.dispatch = Dispatch(table)
+        self.now = 0.0
+        """When the loop's turn began."""
+
+        self.clients: OrderedDict[TcpClient, float] = OrderedDict()
+        """Connections and when each was last heard of, the longest silent first."""
+
+        self.unaware: set[TcpClient] = set()
+        """Clients that have asked nothing since we are stopping, and so were not told."""
+
+        self.lines: dict[int, WorkerConnection] = {}
+        self.drops: Counter[str] = Counter()
+        self.buffered = self.unread = 0
+        self.paused: list[TcpDoor] = []
+        self._doors: list[TcpDoor | UdpDoor] = []
+        self._is_withdrawn = False
+        self._overdue, self._finished = overdue, finished
+
+    def serve(self, table: Table) -> None:
+        """Serve by this table from now on."""
+        if self._is_withdrawn:
+            self._is_withdrawn = self.dispatch.is_stopping = False
+            self.unaware.clear()
+        self.table, self.wire = table, wire(table.layout)
+        self.dispatch.configure(table, self.now)
+
+    def withdraw(self) -> None:
+        """Serve no longer: take no new clients and no new requests; the workers that are here work off the rest."""
+        self._is_withdrawn = True
+        self.dispatch.stop()
+        self.close_doors()
+        self.unaware = self._who_may_ask()
+        self.dispatch.configure(msgspec.structs.replace(self.table, groups={}), self.now)
+
+    def listen(self, tcp: list[socket.socket], udp: list[socket.socket]) -> None:
+        """Take clients from these sockets, and from no others. Connections stay."""
+        self.close_doors()
+        self._doors = [*(TcpDoor(self, sock) for sock in tcp), *(UdpDoor(self, sock) for sock in udp)]
+
+    def close_doors(self, *, only_tcp: bool = False) -> None:
+        """Take no new clients."""
+        for door in [door for door in self._doors if isinstance(door, TcpDoor) or not only_tcp]:
+            door.close()
+            self._doors.remove(door)
+
+    # Clients
+
+    def welcome(self, client: TcpClient) -> None:
+        """A connection came."""
+        self.clients[client] = self.now
+        self.loop.add(client.fd, client.ready)
+
+    def heard(self, client: TcpClient) -> None:
+        """A client asked for something."""
+        if self.unaware:
+            self.unaware.discard(client)
+        self.clients[client] = self.now
+        self.clients.move_to_end(client)
+
+    def hang_up(self, client: TcpClient, why: str = "") -> None:
+        """End a connection; `why` if it is we who want that."""
+        if not client.is_open:
+            return
+        if why:
+            self.drops[why] += 1
+        self.loop.remove(client.fd)
+        self.clients.pop(client, None)
+        self.unaware.discard(client)
+        self.dispatch.caller_gone(client)
+        client.let_go()
+        client.sock.close()
+
+    def make_room(self) -> None:
+        """If frames that are not whole take too much memory, hang up on who has sent most of one."""
+        while self.buffered > BUFFERED:
+            most = max(self.clients, key=lambda client: client.begun)
+            self.hang_up(most, "no room for frames that are not whole")
+
+    def make_room_for_answers(self) -> None:
+        """If answers that nobody reads take too much memory, hang up on the client that left most unread."""
+        while self.unread > UNREAD:
+            most = max(self.clients, key=lambda client: client.unread)
+            self.hang_up(most, "no room for answers that are not read")
+
+    def make_room_for_client(self) -> bool:
+        """Hang up on the client that has been silent longest and waits for nothing; False if none has been for long."""
+        for client, heard in self.clients.items():
+            if self.now - heard < SILENT:
+                return False
+            if not (client.unanswered or client.unread):
+                self.hang_up(client, "silent, and made room for another")
+                return True
+        return False
+
+    # Workers
+
+    def take_seat(self, line: WorkerConnection) -> None:
+        """A worker is being started."""
+        self.lines[line.worker] = line
+        self.loop.add(line.fd, line.ready)
+
+    def dismiss(self, worker: int, patience: float) -> bool:
+        """Give a worker nothing more; False if it is not here. One that has work after `patience` is reported."""
+        line = self.lines.get(worker)
+        if line is None:
+            return False
+        if not line.is_seated:  # it will say that it is ready, and be told
+            line.is_leaving = True
+            return True
+        return self.dispatch.seat_leaves(worker, self.now, patience)
+
+    def bury(self, worker: int) -> None:
+        """The agent saw a worker's end; its line may live on in a process that it left behind."""
+        if line := self.lines.get(worker):
+            line.take_all()
+            self.lost(line)
+
+    def lost(self, line: WorkerConnection) -> None:
+        """A worker is gone."""
+        if self.lines.pop(line.worker, None) is None:
+            return
+        self.loop.remove(line.fd)
+        line.sock.close()
+        if line.is_seated:
+            self.dispatch.seat_lost(line, self.now)
+
+    # Turns
+
+    def send(self) -> float | None:
+        """Do what is to be done at the end of a turn; when to look again."""
+        dispatch = self.dispatch
+        look_again = dispatch.expire(self.now)
+        if dispatch.overdue:
+            for seat in dispatch.overdue:
+                self._overdue(seat.worker, any(not ticket.is_answered for ticket in seat.held.values()))
+            dispatch.overdue.clear()
+        if dispatch.finished:
+            for seat in dispatch.finished:
+                self._finished(seat.worker)
+            dispatch.finished.clear()
+        while dispatch.touched_seats:
+            seats, dispatch.touched_seats = dispatch.touched_seats, []
+            for line in cast("list[WorkerConnection]", seats):
+                line.is_touched = False
+                line.flush()
+        while dispatch.touched_callers:
+            callers, dispatch.touched_callers = dispatch.touched_callers, []
+            for client in cast("list[TcpClient | UdpClient]", callers):
+                client.is_touched = False
+                client.flush()
+        return look_again
+
+    def tidy(self) -> None:
+        """Hang up on clients that said nothing for too long; open doors again that had no room. Once a second."""
+        for door in self.paused:
+            door.open()
+        self.paused.clear()
+        limit = self.table.client_timeout
+        while limit is not None and self.clients:
+            client, heard = next(iter(self.clients.items()))
+            if self.now - heard < limit:
+                return
+            if client.unanswered:  # it is we who are slow
+                self.heard(client)
+            else:
+                self.hang_up(client, "silent for too long")
+
+    def stop(self) -> None:
+        """Take no new connections; answer new requests that we are stopping."""
+        self.dispatch.stop()
+        self.close_doors(only_tcp=True)
+        self.unaware = self._who_may_ask()
+
+    def _who_may_ask(self) -> set[TcpClient]:
+        return {client for client in self.clients if not client.is_leaving}
+
+    def say_goodbye(self) -> None:
+        """Answer what is here and what has come; from now on, only that we are stopping."""
+        if not self.dispatch.is_stopping:
+            self.stop()
+        for line in list(self.lines.values()):
+            line.take_all()
+        self.dispatch.give_up()
+        for client in list(self.clients):
+            client.ready(READ)
+        self.send()
+
+    @property
+    def is_awaited(self) -> bool:
+        """May somebody ask who was not told yet? Of those who send datagrams nobody knows."""
+        return bool(self.unaware) or any(isinstance(door, UdpDoor) for door in self._doors)
+
+    def shut(self) -> None:
+        """Take no datagram any more, but those that have come; they are answered, too."""
+        self.close_doors()
+        self.send()
+
+    def part(self) -> bool:
+        """Part from clients as far as they have taken their answers; False when all are gone."""
+        for client in list(self.clients):
+            client.part()
+        return bool(self.clients)
+
+    def close(self) -> None:
+        """Hang up on everybody."""
+        self.close_doors()
+        for client in list(self.clients):
+            self.hang_up(client)
+        for line in list(self.lines.values()):
+            self.lost(line)

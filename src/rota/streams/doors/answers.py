@@ -1,0 +1,438 @@
+"""What the operations on streams answer, and how they read what is asked of one. Nothing here asks the store."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, get_args, get_type_hints
+
+import msgspec
+
+from rota.kit.record import replace
+from rota.kit.time import durations
+from rota.model.errors import Invalid
+from rota.model.ids import NodeId, Revision
+from rota.model.url import without_passwords
+from rota.streams.core.manifest import Manifest
+from rota.streams.core.records import (
+    Declaration,
+    Group,
+    MoveRecord,
+    Phase,
+    Reset,
+    SkipRecord,
+    StreamError,
+    StreamRecord,
+    StreamState,
+    StreamStatus,
+    StreamTaskStatus,
+    StreamWishes,
+    TaskState,
+    origin,
+)
+from rota.streams.core.spec import StreamSpec, spec_of
+from rota.streams.core.where import where
+
+UNHEALTHY = (StreamState.UNHEALTHY_SUPERVISOR, StreamState.UNHEALTHY_TASKS)
+_SPANS = frozenset(name for name, hint in get_type_hints(StreamSpec).items() if timedelta in (hint, *get_args(hint)))
+"""Options of a stream that are durations."""
+
+MOST_TASKS = 10_000
+"""Task groups that one stream may be asked to have."""
+
+
+class StreamView(msgspec.Struct, frozen=True, kw_only=True):
+    """A stream, what people want of it, and how it is."""
+
+    name: str
+    """The name of the stream."""
+
+    version: Revision
+    """The revision its declaration was last written at."""
+
+    app: str
+    """The app that declares it."""
+
+    source: str
+    """The URL it reads from, without passwords."""
+
+    sink: str
+    """The URL it writes to, without passwords."""
+
+    spec: dict[str, Any]
+    """The declaration."""
+
+    tasks: int
+    """Task groups that it should have: as somebody wants it, as its lag asks for, or as declared."""
+
+    replicas: int
+    """Tasks that read each group at the same time."""
+
+    state: StreamState = StreamState.PENDING
+    """How it is."""
+
+    healthy: bool = True
+    """Is nothing wrong with it?"""
+
+    detail: str = ""
+    since: datetime | None = None
+    """Since when it is in this state."""
+
+    phases: dict[str, int] = msgspec.field(default_factory=dict)
+    """Phase → how many groups are in it."""
+
+    committed: dict[int, int] = msgspec.field(default_factory=dict)
+    """Partition → up to where it is in the output."""
+
+    latest: dict[int, int] = msgspec.field(default_factory=dict)
+    """Partition → where the source ends."""
+
+    lag: int = 0
+    dropped: dict[str, int] = msgspec.field(default_factory=dict)
+    """Records of published groups that made no rows, by reason; what open groups left out is with their tasks."""
+
+    errors: tuple[StreamError, ...] = ()
+    suspended: bool = False
+    """Has somebody suspended it?"""
+
+    terminated: bool = False
+    """Has somebody terminated it?"""
+
+    hand_off: tuple[int, ...] = ()
+    """Groups that are still to end because somebody wants it."""
+
+    reset: Reset | None = None
+    """Offsets that are still to be set because somebody wants it."""
+
+    by: str = ""
+    """Who last asked for a change."""
+
+    at: datetime | None = None
+    """Who wished for something last, and when."""
+
+    @property
+    def is_past(self) -> bool:
+        """Was it made to fill a gap, and is that filled? Nothing is left to see of it but that it was there."""
+        return origin(self.name) != self.name and self.state is StreamState.COMPLETED
+
+    @property
+    def has_ended(self) -> bool:
+        """Was it suspended or terminated, and is all that was read published?"""
+        return self.state in (StreamState.SUSPENDED, StreamState.STOPPING) and not self.phases
+
+    @property
+    def is_going(self) -> bool:
+        """Has the leader heard that it is neither suspended nor terminated?"""
+        return self.state not in (StreamState.SUSPENDED, StreamState.STOPPING)
+
+
+class StreamPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some streams, in the order of the name."""
+
+    streams: tuple[StreamView, ...]
+    """The streams of this page."""
+
+    next: str | None = None
+    """The token of the next page; null: there are no more."""
+
+    left_out: int = 0
+    """Backfills on this page that are completed, and not told."""
+
+    not_understood: dict[str, str] = msgspec.field(default_factory=dict)
+    """Records that a newer Rota wrote, by name, with what is wrong."""
+
+
+class StreamTaskView(msgspec.Struct, frozen=True, kw_only=True):
+    """A stream task, as it says itself."""
+
+    slot: int
+    node: NodeId
+    epoch: Revision
+    state: TaskState
+    started: datetime | None
+    offsets: dict[int, int]
+    lag: int
+    """Records of its partitions that it has not read."""
+
+    rows: int
+    dropped: dict[str, int]
+    trouble: str
+    error: str
+    at: datetime
+
+
+class GroupView(msgspec.Struct, frozen=True, kw_only=True):
+    """A task group, and its tasks."""
+
+    id: str
+    number: int
+    generation: int
+    phase: Phase
+    since: datetime
+    why: str
+    partitions: tuple[int, ...]
+    starts: dict[int, int]
+    ends: dict[int, int]
+    """Where it ends as far as is agreed."""
+
+    tasks: tuple[StreamTaskView, ...] = ()
+    """Its tasks."""
+
+
+class StreamDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """A stream, with its groups and what was left out of it or read again."""
+
+    stream: StreamView
+    """The stream."""
+
+    groups: tuple[GroupView, ...]
+    """Its task groups."""
+
+    skips: tuple[SkipRecord, ...]
+    """Records that its source had no more; the newest last."""
+
+    moves: tuple[MoveRecord, ...]
+    """Offsets that were set; the newest last."""
+
+
+class PartitionLag(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the output of one partition is behind its source."""
+
+    stream: str
+    """The name of the stream."""
+
+    partition: int
+    """The partition."""
+
+    committed: int
+    """Up to which offset it is in the output."""
+
+    latest: int | None
+    """None: the source has no such partition any more, or was not reached yet."""
+
+    lag: int
+    """Records that are in the source and not in the output."""
+
+
+class StreamVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """A stream as it was declared from some time on."""
+
+    at: datetime
+    """When it was declared so."""
+
+    node: NodeId
+    """Whose app said so first."""
+
+    app: str
+    """The app that declared it."""
+
+    spec: dict[str, Any]
+    """The declaration."""
+
+    changed: dict[str, tuple[Any, Any]]
+    """Option → what it was before, and what it became; of the oldest that is kept, nothing."""
+
+
+class StreamLag(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a stream is behind."""
+
+    partitions: tuple[PartitionLag, ...]
+    """The lag of each partition."""
+
+
+class StreamHistory(msgspec.Struct, frozen=True, kw_only=True):
+    """How a stream was declared in the course of time."""
+
+    versions: tuple[StreamVersion, ...]
+    """The declarations, the oldest first."""
+
+
+class PublishedPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some publishes, the oldest first."""
+
+    published: tuple[Manifest, ...]
+    """The publishes of this page."""
+
+    next: str | None = None
+    """The token of the next page; null: there are no more."""
+
+
+def stream_view(
+    record: StreamRecord, version: Revision, status: StreamStatus | None, wishes: StreamWishes | None
+) -> StreamView:
+    """A stream as it is shown; Invalid if its declaration is not understood."""
+    spec, wished = spec_of(record), wishes or StreamWishes()
+    view = StreamView(
+        name=record.name,
+        version=version,
+        app=record.app,
+        source=without_passwords(spec.source),
+        sink=without_passwords(spec.sink),
+        spec=_shown(record.spec),
+        tasks=wished.tasks or spec.tasks,
+        replicas=spec.replicas,
+        suspended=wished.is_suspended,
+        terminated=wished.is_terminated,
+        hand_off=wished.hand_off,
+        reset=wished.reset,
+        by=wished.by,
+        at=wished.at,
+    )
+    if status is None:
+        return view
+    return replace(
+        view,
+        tasks=wished.tasks or status.tasks or spec.tasks,
+        state=status.state,
+        healthy=status.state not in UNHEALTHY and not status.waits,
+        detail=status.detail,
+        since=status.since,
+        phases=status.phases,
+        committed=status.committed,
+        latest=_ends(status),
+        lag=status.lag,
+        dropped=status.dropped,
+        errors=status.errors,
+    )
+
+
+def _ends(status: StreamStatus) -> dict[int, int]:
+    """Where each partition ends: at least where its output does, which may have been published after the last look."""
+    return {partition: max(end, status.committed.get(partition, end)) for partition, end in status.latest.items()}
+
+
+def _shown(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A declaration for the eyes of anybody: its URLs may have passwords in them."""
+    return {name: _shown_option(name, told) if isinstance(told, str) else told for name, told in spec.items()}
+
+
+def _shown_option(name: str, told: str) -> str:
+    """Durations as people write them; the store keeps them as ISO 8601."""
+    try:
+        return durations.render(durations.parse(told)) if name in _SPANS else without_passwords(told)
+    except ValueError:  # of a newer Rota
+        return told
+
+
+def group_view(group: Group, tasks: Iterable[StreamTaskStatus]) -> GroupView:
+    """A group as it is shown."""
+    return GroupView(
+        id=group.id,
+        number=group.number,
+        generation=group.generation,
+        phase=group.phase,
+        since=group.since,
+        why=group.why,
+        partitions=group.partitions,
+        starts=group.starts,
+        ends=group.ends if group.sequences else {},
+        tasks=tuple(_task(each) for each in sorted(tasks, key=lambda each: (each.slot, each.epoch))),
+    )
+
+
+def versions(declared: Sequence[Declaration]) -> tuple[StreamVersion, ...]:
+    """Declarations, the oldest first, as they are shown: each with what it changed."""
+    return tuple(
+        StreamVersion(
+            at=each.at,
+            node=each.node,
+            app=each.record.app,
+            spec=_shown(each.record.spec),
+            changed=_changed(before.record.spec, each.record.spec) if before else {},
+        )
+        for before, each in zip((None, *declared), declared, strict=False)
+    )
+
+
+def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    was, became = _shown(before), _shown(after)
+    names = [name for name in dict.fromkeys((*before, *after)) if before.get(name) != after.get(name)]
+    return {name: (was.get(name), became.get(name)) for name in names}
+
+
+def lags(view: StreamView) -> tuple[PartitionLag, ...]:
+    """The lag of each partition, as the leader last saw it."""
+    return tuple(
+        PartitionLag(
+            stream=view.name,
+            partition=partition,
+            committed=at,
+            latest=view.latest.get(partition),
+            lag=max(0, view.latest.get(partition, at) - at),
+        )
+        for partition, at in sorted(view.committed.items())
+    )
+
+
+def read_offsets(view: StreamView, asked: Mapping[Any, object]) -> dict[int, str]:
+    """Partition → where it is to go on; Invalid names the first that cannot be."""
+    if not asked:
+        raise Invalid(f'stream "{view.name}": say which partitions go on where, like 0=120 or 1=earliest')
+    return {_partition(view, each): _place(view, _partition(view, each), told) for each, told in asked.items()}
+
+
+def read_place(name: str, told: object) -> str:
+    """Where all partitions are to go on."""
+    if not isinstance(told, str) or isinstance(where(told), int):
+        raise Invalid(f'stream "{name}": to is {told}; it must be earliest, latest or a time like 2026-01-31T12:00Z')
+    return told
+
+
+def read_backfill(name: str, told: object) -> bool:
+    """Is what is left out to be read by another stream?"""
+    if not isinstance(told, bool):
+        raise Invalid(f'stream "{name}": backfill is {told}; it must be true or false')
+    if told and origin(name) != name:
+        raise Invalid(f'stream "{name}" fills a gap itself; reset it without a backfill')
+    return told
+
+
+def read_groups(view: StreamView, groups: Iterable[Group], asked: Iterable[object]) -> tuple[int, ...]:
+    """Numbers of groups that are to end now: those that were named, or all that read."""
+    reading = sorted({group.number for group in groups if group.phase in (Phase.READING, Phase.PAUSING)})
+    named = list(asked)
+    for each in named:
+        if each not in reading or isinstance(each, bool):
+            there = f"those that do are {', '.join(map(str, reading))}" if reading else "none does"
+            raise Invalid(f'stream "{view.name}": no group {each} is reading; {there}')
+    return tuple(int(str(each)) for each in named) or tuple(reading)
+
+
+def read_tasks(name: str, told: object) -> int | None:
+    """How many task groups are wanted; None: as many as are declared."""
+    if told is None or (isinstance(told, int) and not isinstance(told, bool) and 1 <= told <= MOST_TASKS):
+        return told
+    raise Invalid(f'stream "{name}": tasks is {told}; it must be from 1 to {MOST_TASKS}, or null for as declared')
+
+
+def _task(status: StreamTaskStatus) -> StreamTaskView:
+    behind = (status.latest[each] - at for each, at in status.offsets.items() if each in status.latest)
+    return StreamTaskView(
+        slot=status.slot,
+        node=status.node,
+        epoch=status.epoch,
+        state=status.state,
+        started=status.started,
+        offsets=status.offsets,
+        lag=sum(max(0, each) for each in behind),
+        rows=status.rows,
+        dropped=status.dropped,
+        trouble=status.trouble,
+        error=status.error,
+        at=status.at,
+    )
+
+
+def _partition(view: StreamView, told: object) -> int:
+    number = int(told) if isinstance(told, str) and told.isascii() and told.isdigit() and len(told) < 17 else told
+    if not isinstance(number, int) or isinstance(number, bool) or number not in view.committed:
+        known = ", ".join(map(str, sorted(view.committed)))
+        there = f"there are {known}" if known else "the leader has not looked at its source yet"
+        raise Invalid(f'stream "{view.name}" has no partition {told}; {there}')
+    return number
+
+
+def _place(view: StreamView, partition: int, told: object) -> str:
+    text = str(told) if isinstance(told, int | str) and not isinstance(told, bool) else ""
+    place, end = where(text), view.latest.get(partition)
+    if isinstance(place, int) and end is not None and place > end:
+        raise Invalid(f'stream "{view.name}": partition {partition} ends at {end}, before {place}; choose one up to it')
+    return text

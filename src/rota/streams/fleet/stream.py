@@ -1,0 +1,487 @@
+"""One stream, kept going for as long as this node leads.
+
+A turn looks at the source and the output, asks `streams.core` what the groups should be, and writes what changed. The
+supervisor places what stands for a group in the store, and the tasks say how they are: nobody is called, and nothing is
+kept here that is not in the store, so a leader may die between any two turns.
+
+Every commit expects and writes the stream's status. Of two commits only one can therefore go by what was read; one of
+unknown outcome, however late it arrives, is refused once another was written.
+"""
+
+import asyncio
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from contextlib import aclosing
+from datetime import datetime
+from itertools import chain
+
+from rota.fleet.leading.term import Term
+from rota.kit.record import replace
+from rota.kit.time import durations
+from rota.kit.time.clock import Clock
+from rota.model import codec, keys
+from rota.model.errors import Conflict, Invalid, RotaError, TermOver, Unavailable, Unknown
+from rota.model.ids import Instant, Key
+from rota.outputs.port import Committer
+from rota.resources.core.records import ResourceRecord
+from rota.store.clock import StoreClock
+from rota.store.follow import follow, follow_all
+from rota.store.port import Absent, At, Delete, Entry, Expect, Put, Write
+from rota.store.records import understood
+from rota.streams.core.gone import gone, reached
+from rota.streams.core.group import GroupMember, Tuning
+from rota.streams.core.health import dropped
+from rota.streams.core.plan import Aims, GroupPlan, plan
+from rota.streams.core.records import (
+    Group,
+    MoveRecord,
+    Phase,
+    Reset,
+    StreamRecord,
+    StreamStatus,
+    StreamTaskStatus,
+    StreamWishes,
+    backfill_of,
+    kind_of,
+    origin,
+)
+from rota.streams.core.spec import StreamSpec, backfill, declared, spec_of
+from rota.streams.fleet import moving
+from rota.streams.fleet.account import Account, dismissals
+from rota.streams.fleet.outside import Outside
+from rota.streams.fleet.placed import Placements
+from rota.streams.fleet.writing import WRITES, changes
+
+log = logging.getLogger(__name__)
+
+TICK = 1.0
+"""Seconds between turns when nothing is heard, and between statuses when only figures change."""
+
+SPACING, HURRY = 0.05, 0.01
+"""Seconds between turns, however much is heard; and while a group has paused, so that nobody reads."""
+
+LOOK = 5.0
+"""Seconds between looks at the source."""
+
+SWEEP = 60.0
+"""Seconds between looks for what dead tasks left."""
+
+RETRY = 0.5
+"""Seconds to wait for a store that is away."""
+
+Tell = Callable[..., None]
+
+
+class StreamKeeper:
+    """One stream of one term."""
+
+    def __init__(
+        self,
+        term: Term,
+        name: str,
+        record: Callable[[], StreamRecord],
+        placements: Placements,
+        clock: Clock,
+        store_clock: StoreClock,
+        tell: Tell,
+        tick: float = TICK,
+    ) -> None:
+        """`store_clock` is for what is written down: another leader compares it with its own time."""
+        self._term, self._name, self._record, self._placements = term, name, record, placements
+        self._clock, self._store_clock, self._tell, self._tick = clock, store_clock, tell, tick
+        self._outside = Outside(term.store)
+        self._account = Account(name, self._outside)
+        self._bell = placements.bell(origin(name))
+        self._groups: dict[str, Group] = {}
+        self._strange = ""
+        """What is wrong with a group that a newer Rota wrote, if there is one."""
+
+        self._placed_by: dict[str, int | None] = {}
+        """Replicas of each group's resource, as they are written."""
+
+        self._understood: tuple[StreamRecord, StreamSpec] | None = None
+        self._status: Entry | None = None
+        self._wishes: Entry | None = None
+        self._wished = StreamWishes()
+        self._may_wish = True
+        """Not if a newer Rota has written wishes that we do not understand: they would be lost."""
+
+        self._tasks: dict[Key, StreamTaskStatus] = {}
+        self._lives: dict[Key, tuple[str, datetime]] = {}
+        """Which life of each task this leader has heard of last, and since when."""
+
+        self._are_tasks_known = asyncio.Event()
+        self._are_wishes_known = asyncio.Event()
+        self._looked: Instant | None = None
+        self._before_look: dict[int, int] = {}
+        """Up to where the output was when the source was last looked at."""
+
+        self._began = self._swept = self._told = clock.monotonic()
+
+    async def run(self) -> None:
+        """Turn for ever."""
+        try:
+            async with asyncio.TaskGroup() as parts:
+                parts.create_task(self._follow_tasks(), name="stream tasks")
+                parts.create_task(self._follow_wishes(), name="wishes")
+                await self._load()
+                for known in (self._are_tasks_known, self._are_wishes_known, self._placements.is_known):
+                    await known.wait()  # or those would be taken for silent that were not heard yet
+                while True:
+                    heard = self._bell.count
+                    await self._turn(self._store_clock.now())
+                    is_paused = any(group.phase is Phase.PAUSING for group in self._groups.values())
+                    await asyncio.sleep(HURRY if is_paused else SPACING)
+                    await self._bell.wait(heard, self._tick)
+        finally:
+            await self._outside.close()
+
+    # What the store says
+
+    async def _load(self) -> None:
+        """Read the groups, and the status that guards them."""
+        while True:
+            try:
+                status = await self._term.store.get(keys.STREAM_STATUS + self._name)
+                groups = (await self._term.store.scan(f"{keys.STREAM_GROUPS}{self._name}/")).entries
+                await self._load_resources()
+                break
+            except (Unavailable, Unknown) as error:
+                log.debug("stream not read yet", extra={"stream": self._name, "why": str(error)})
+                await asyncio.sleep(RETRY)
+        self._status = status
+        self._account.read(understood(StreamStatus, status, log))
+        self._groups, self._strange = {}, ""
+        for entry in groups:
+            try:
+                group = codec.decode(Group, entry.value)
+                self._groups[group.id] = group
+            except Invalid as error:
+                self._strange = f"group {entry.key.rpartition('/')[2]} is not understood here: {error}"
+
+    async def _load_resources(self) -> None:
+        entries = (await self._term.store.scan(f"{keys.RESOURCES}{kind_of(self._name)}/")).entries
+        records = [record for entry in entries if (record := understood(ResourceRecord, entry, log))]
+        self._placed_by = {record.id: record.replicas for record in records}
+
+    async def _follow_tasks(self) -> None:
+        async with aclosing(follow_all(self._term.store, f"{keys.STREAM_TASKS}{self._name}/")) as coming:
+            async for news in coming:
+                if news.is_whole:
+                    self._tasks.clear()
+                for change in news.changes:
+                    self._hear(change.key, understood(StreamTaskStatus, change.entry, log))
+                if news.is_whole:
+                    self._lives = {key: life for key, life in self._lives.items() if key in self._tasks}
+                self._are_tasks_known.set()
+                self._bell.ring()
+
+    def _hear(self, key: Key, status: StreamTaskStatus | None) -> None:
+        """Note what a task says, and since when this life of it says something."""
+        if status is None:
+            self._tasks.pop(key, None)
+            self._lives.pop(key, None)
+            return
+        self._tasks[key] = status
+        if key not in self._lives or self._lives[key][0] != status.life:
+            self._lives[key] = status.life, self._store_clock.now()
+
+    async def _follow_wishes(self) -> None:
+        async with aclosing(follow(self._term.store, keys.STREAM_WISHES + self._name)) as coming:
+            async for entry in coming:
+                known = understood(StreamWishes, entry, log)
+                self._wishes, self._wished = entry, known or StreamWishes()
+                self._may_wish = entry is None or known is not None
+                self._are_wishes_known.set()
+                self._bell.ring()
+
+    @property
+    def _spec(self) -> StreamSpec:
+        """The declaration, as it is now; it is understood anew only when it has changed."""
+        record = self._record()
+        if self._understood is None or self._understood[0] is not record:
+            self._understood = record, spec_of(record)
+        return self._understood[1]
+
+    # A turn
+
+    async def _turn(self, now: datetime) -> None:
+        """Look, plan, write."""
+        try:
+            await self._check_groups()
+            spec = self._spec
+            output = await self._outside.output(spec)
+            self._account.committed = await output.committed()
+            await self._look(spec, now)
+            await self._begin(output, spec, now)
+            if self._account.committed and not self._is_to_be_reset:
+                members = self._members()
+                self._account.saw_trouble(_trouble(chain.from_iterable(members.values())), now)
+                groups = list(self._groups.values())
+                found = plan(self._aims(spec, now), groups, members, self._account.committed, now)
+                if found.published:  # who published may have died before it was visible: nobody looks after it then
+                    await output.sweep()
+                await self._write(found, spec, now)
+            await self._sweep(output)
+        except TermOver:
+            raise
+        except RotaError as error:
+            self._account.looked(is_good=False)
+            self._account.failed(str(error), now)
+        if self._clock.monotonic() - self._told >= self._tick:
+            await self._commit([], now)
+
+    async def _check_groups(self) -> None:
+        """Invalid while a group is a newer Rota's: its partitions are not known here, and it may still publish them."""
+        if self._strange:
+            await self._load()
+        if self._strange:
+            raise Invalid(f"{self._strange}; the stream is left to a leader of that version: update this node")
+
+    async def _look(self, spec: StreamSpec, now: datetime) -> None:
+        """See what the source has, every so often; what is not seen is taken to be as it was."""
+        since = self._clock.monotonic()
+        is_asked = self._wished.reset is not None and not self._wished.reset.move  # what it comes to depends on it
+        if self._looked is not None and since - self._looked < LOOK and not is_asked:
+            return
+        self._looked = since
+        committed = self._account.committed
+        try:
+            await self._outside.look(spec)
+            self._before_look = committed
+            self._account.looked(is_good=True)
+        except RotaError as error:
+            self._account.looked(is_good=False)
+            contact = "lost contact with the source" if self._outside.partitions else "unable to connect to the source"
+            self._account.failed(f"{contact}: {error}", now)
+
+    async def _begin(self, output: Committer, spec: StreamSpec, now: datetime) -> None:
+        """Begin what is new, and begin anew what is another source."""
+        account, bounds = self._account, self._outside.bounds
+        if bounds and account.upto_as != spec.ends_as:
+            account.upto, account.upto_as = await self._outside.ends(spec), spec.ends_as
+        if starts := await self._outside.starts(spec, account.committed):
+            account.committed = await output.begin(starts)
+        if self._wished.reset is not None and self._is_to_be_reset:
+            await self._reset(output, spec, self._wished.reset, now)
+        elif bounds and self._may_wish and account.is_made_anew and spec.vanished != "halt":
+            await self._reset(output, spec, Reset(to=spec.vanished, by="", at=now), now)
+
+    @property
+    def _is_to_be_reset(self) -> bool:
+        """Does somebody want other offsets, which can be set now?"""
+        return self._wished.reset is not None and bool(self._outside.bounds)
+
+    async def _reset(self, output: Committer, spec: StreamSpec, reset: Reset, now: datetime) -> None:
+        """Set offsets as somebody asked, and take the wish out. What was read from other offsets is given up for that.
+
+        Once the wish has the id of its moves nobody can ask for something else, so what it comes to is found out first.
+        A stream that reads what is left out is declared in the commit that takes the wish out.
+        """
+        account, outside = self._account, self._outside
+        if not reset.move:
+            await moving.wanted(outside, account.committed, reset, account.committed)
+            reset = replace(reset, move=moving.new_id(now), source=outside.identity)
+            if not await self._commit([self._wishing(reset)], now):
+                return
+        try:
+            made = await moving.make(output, outside, self._name, reset, now)
+        except moving.NotMade:  # somebody may want something else now
+            await self._commit([self._wishing(replace(reset, move=""))], now)
+            raise
+        if made is None:
+            return
+        account.committed = await output.committed()
+        writes: list[Write] = [self._wishing(None)]
+        if (filling := self._backfill(spec, reset, made)) is not None:
+            writes.append(Put(keys.STREAMS + filling.name, codec.encode(filling)))
+            made = [replace(each, backfill=filling.name) for each in made]
+        moved = {partition for each in made for partition in each.after}
+        if reset.source == outside.identity and moved >= outside.bounds.keys() & account.committed.keys():
+            account.adopt_source(now)
+        # First, and some at a time: a pattern of many topics makes more moves than one commit takes.
+        noted: list[Write] = [Put(keys.stream_move(self._name, each.id), codec.encode(each)) for each in made]
+        for start in range(0, len(noted), WRITES):
+            if not await self._commit(noted[start : start + WRITES], now):
+                return  # they are asked for again
+        if await self._commit(writes, now):
+            cause = {"by": reset.by} if reset.by else {"policy": spec.vanished}
+            self._tell("stream.moved", self._name, why=reset.why, **cause)
+
+    def _backfill(self, spec: StreamSpec, reset: Reset, made: Iterable[MoveRecord]) -> StreamRecord | None:
+        """The stream that reads what a reset leaves out, if somebody wants one and something is left out."""
+        ranges = {
+            partition: (move.before[partition], at)
+            for move in made
+            for partition, at in move.after.items()
+            if at > move.before[partition]
+        }
+        if not reset.is_backfilled or not ranges:
+            return None
+        return declared(self._record().app, backfill(spec, backfill_of(self._name, reset.at), ranges))
+
+    def _wishing(self, reset: Reset | None) -> Put:
+        """The wishes, with another reset or none."""
+        return Put(keys.STREAM_WISHES + self._name, codec.encode(replace(self._wished, reset=reset)))
+
+    def _aims(self, spec: StreamSpec, now: datetime) -> Aims:
+        account, wished = self._account, self._wished
+        account.look_for_quiet(spec.idle_after, now)
+        lost = {} if account.is_made_anew else self._gone(spec)
+        account.waits = next((f"partition {each} waits: {why}" for each, why in lost.items()), "")
+        account.delay = ""
+        if not self._groups and self._is_starting(spec):
+            account.delay = f"it begins {durations.render(spec.start_delay)} after a leader took it up: start_delay"
+        if account.is_made_anew:
+            account.waits = "the source was made anew; reset the offsets to go on"
+        known = self._outside.partitions or tuple(account.committed)
+        return Aims(
+            stream=self._name,
+            spec=spec.digest,
+            tasks=wished.tasks or account.scale(spec, now),
+            partitions=[
+                each for each in known if each in account.committed and each not in lost and self._is_read(each)
+            ],
+            tuning=Tuning(
+                duration=spec.duration,
+                completion_timeout=spec.completion_timeout,
+                pause_timeout=spec.pause_timeout,
+            ),
+            at_a_time=spec.at_a_time,
+            late=spec.late,
+            early=spec.early,
+            late_start=spec.late_start,
+            identity=account.identity,
+            is_made_anew=account.is_made_anew,
+            replaced=self._outside.replaced,
+            is_stopping=wished.is_suspended or wished.is_terminated,
+            is_starting=self._is_starting(spec),
+            is_idle=account.is_idle,
+            upto=account.upto,
+            hand_off=frozenset(wished.hand_off),
+            generation=account.generation,
+        )
+
+    def _is_starting(self, spec: StreamSpec) -> bool:
+        """Is it too early to make groups?"""
+        return self._clock.monotonic() - self._began < spec.start_delay.total_seconds()
+
+    def _is_read(self, partition: int) -> bool:
+        """Is it one that the stream reads? One that ends somewhere has only those that it began with."""
+        return not self._account.upto_as or partition in self._account.upto
+
+    def _gone(self, spec: StreamSpec) -> dict[int, str]:
+        """Partitions that nobody can read on: somebody has to say where to go on."""
+        if spec.vanished != "halt":
+            return {}
+        spans = {each: (bounds.start, bounds.end) for each, bounds in self._outside.bounds.items()}
+        held = reached(self._groups.values(), self._tasks.values())
+        return gone(spans, self._account.committed, self._before_look, held)
+
+    def _members(self) -> dict[str, list[GroupMember]]:
+        """Each group's tasks, with what they say."""
+        found: defaultdict[str, list[GroupMember]] = defaultdict(list)
+        for each in self._placements.of(origin(self._name)):
+            key = keys.stream_task(self._name, each.group, each.slot, each.epoch)
+            _, since = self._lives.get(key, ("", each.since))
+            placed, status = max(each.since, since), self._tasks.get(key)
+            found[each.group].append(
+                GroupMember(slot=each.slot, epoch=each.epoch, node=each.node, placed=placed, status=status)
+            )
+        return found
+
+    # Writing
+
+    async def _write(self, found: GroupPlan, spec: StreamSpec, now: datetime) -> None:
+        """Write what a plan changes, and tell of it."""
+        before, tasks = self._groups, list(self._tasks.values())
+        said: defaultdict[str, list[Key]] = defaultdict(list)
+        for key, status in self._tasks.items():
+            said[status.group].append(key)
+        writes = changes(before, found, spec.replicas, self._placed_by, said)
+        if not writes:
+            return
+        self._account.planned(before, found, tasks, now)
+        self._groups = found.groups
+        self._placed_by = dict.fromkeys(found.groups, spec.replicas)
+        writes[0] += self._handed_off(before, found)
+        for some in writes:
+            if not await self._commit(some, now):
+                return
+        for id in found.published:
+            if left_out := dropped([id], tasks):
+                self._tell("stream.dropped", self._name, group=id, count=left_out.total(), why=_reasons(left_out))
+        for id, why in found.given_up.items():
+            self._tell("stream.given_up", self._name, group=id, why=why)
+        for group, slot, why in dismissals(before, found):
+            self._tell("stream.dismissed", self._name, group=group.id, slot=slot, why=why)
+
+    def _handed_off(self, before: dict[str, Group], found: GroupPlan) -> list[Write]:
+        """Take out the wishes that are being fulfilled."""
+        ending = {
+            group.number
+            for id, group in found.groups.items()
+            if id in before
+            and before[id].phase is Phase.READING
+            and (group.is_final or group.phase is Phase.PUBLISHING)
+        }
+        if self._wishes is None or not ending.intersection(self._wished.hand_off):
+            return []
+        left = tuple(each for each in self._wished.hand_off if each not in ending)
+        return [Put(self._wishes.key, codec.encode(replace(self._wished, hand_off=left)))]
+
+    async def _commit(self, writes: list[Write], now: datetime) -> bool:
+        """Write as leader, with the status; if that was not to be, False, and everything is read again."""
+        self._told = self._clock.monotonic()
+        status, said = self._account.status(self._wished, self._groups.values(), now), self._account.said
+        if not writes and status == said:
+            return True
+        key, value = keys.STREAM_STATUS + self._name, codec.encode(status)
+        expect: list[Expect] = [At(key, self._status.modified) if self._status else Absent(key)]
+        wishes = [write for write in writes if isinstance(write, Put) and write.key.startswith(keys.STREAM_WISHES)]
+        expect += [At(each.key, self._wishes.modified) if self._wishes else Absent(each.key) for each in wishes]
+        try:
+            revision = await self._term.commit(*writes, Put(key, value), expect=expect)
+        except (Conflict, Unavailable, Unknown) as error:
+            log.debug("stream not written", extra={"stream": self._name, "why": str(error)})
+            await asyncio.sleep(RETRY)
+            await self._load()
+            return False
+        self._status, self._account.said = Entry(key, value, revision, revision), status
+        for write in wishes:  # they are followed too, but not before the next turn perhaps
+            self._wishes = Entry(write.key, write.value, revision, revision)
+            self._wished = codec.decode(StreamWishes, write.value)
+        if said is not None and said.tasks != status.tasks:
+            tasks, before = (each or self._spec.tasks for each in (status.tasks, said.tasks))
+            self._tell("stream.scaled", self._name, tasks=tasks, before=before, lag=status.lag)
+        if status.waits and not (said and said.waits):
+            self._tell("stream.waits", self._name, why=status.waits)
+        if said is None or said.state is not status.state:
+            self._tell("stream.state", self._name, state=status.state.value, why=status.detail or None)
+        return True
+
+    async def _sweep(self, output: Committer) -> None:
+        """Clear away what dead tasks left, every so often; put back what somebody else took away."""
+        since = self._clock.monotonic()
+        if since - self._swept < SWEEP:
+            return
+        self._swept = since
+        await output.sweep()
+        here = {(each.group, each.slot, each.epoch) for each in self._placements.of(origin(self._name))}
+        old = [key for key, each in self._tasks.items() if (each.group, each.slot, each.epoch) not in here]
+        for start in range(0, len(old), 100):
+            await self._term.commit(*(Delete(key) for key in old[start : start + 100]))
+        await self._load_resources()
+
+
+def _reasons(counts: Counter[str]) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
+
+
+def _trouble(members: Iterable[GroupMember]) -> str:
+    """Why one of these tasks cannot read or publish at the moment; nothing if all can."""
+    for each in members:
+        if each.status and each.status.trouble:
+            return f"task {each.status.group}#{each.slot} on {each.node}: {each.status.trouble}"
+    return ""
