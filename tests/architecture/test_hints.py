@@ -98,7 +98,7 @@ def test_a_command_hints_at_its_own_options(name: str) -> None:
     assert command is not None
     wrong = [
         (option, text)
-        for text in texts(SOURCE / f"cli/{name}.py")
+        for text in texts(SOURCE / COMMANDS[name][0].replace(".", "/") / f"{name}.py")
         for called, option in hints(text)
         if called is None and option not in options(command)
     ]

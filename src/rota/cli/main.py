@@ -6,6 +6,7 @@ error of Rota's becomes one line on stderr and the exit code of its family; a bu
 
 import os
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
@@ -18,39 +19,40 @@ from rota.kit.text.plain import plain
 from rota.model.errors import RotaError
 from rota.model.url import without_passwords
 
-COMMANDS = {
-    "audit": "Show who changed what, and verify the audit trail.",
-    "completion": "Set up shell completion of commands, options and names.",
-    "config": "Show and check the settings in effect.",
-    "context": "Show the fleets saved by rota login, and choose one.",
-    "events": "Show what happened in the fleet.",
-    "hooks": "Manage hooks: URLs and commands called for events.",
-    "init": "Write a small app to start from.",
-    "jobs": "Add, run and inspect jobs.",
-    "join": "Make this machine a node of a fleet, with a ticket.",
-    "log": "Create, fill and read logs for streams.",
-    "login": "Save a fleet by a node's address, and use it.",
-    "logs": "Print what resources, services, streams and runs print.",
-    "node": "Run one node of a fleet.",
-    "nodes": "Show, cordon, drain and label nodes.",
-    "plan": "Show what the leader would change now.",
-    "relay": "Show the relays and sinks of messages, and wait until all are published.",
-    "reload": "Reload the app's code on nodes.",
-    "resources": "Add, change and inspect resources.",
-    "rollback": "Go back to the previous code on nodes.",
-    "runs": "Inspect runs and their output, stop and repeat them.",
-    "services": "Inspect and control the services of nodes.",
-    "simulate": "Simulate a fleet in virtual time, with faults, from seed numbers.",
-    "status": "Show who leads, which nodes there are and what they run.",
-    "stop": "Stop nodes on this machine.",
-    "store": "Check, dump, load and compact a fleet's store.",
-    "streams": "Inspect, stop and resume streams, and set their offsets.",
-    "ticket": "Make, list and revoke tickets for new machines.",
-    "tls": "Make, renew and revoke certificates for nodes and clients.",
-    "token": "Make, list, rotate and revoke tokens.",
-    "up": "Run an app on a fleet on this machine.",
-    "why": "Explain why a resource is on its nodes, or what delays a run, job or stream.",
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "audit": ("fleet.cli", "Show who changed what, and verify the audit trail."),
+    "completion": ("cli.commands", "Set up shell completion of commands, options and names."),
+    "config": ("cli.commands", "Show and check the settings in effect."),
+    "context": ("cli.commands", "Show the fleets saved by rota login, and choose one."),
+    "events": ("fleet.cli", "Show what happened in the fleet."),
+    "hooks": ("fleet.cli", "Manage hooks: URLs and commands called for events."),
+    "init": ("cli.commands", "Write a small app to start from."),
+    "jobs": ("jobs.cli", "Add, run and inspect jobs."),
+    "join": ("fleet.cli", "Make this machine a node of a fleet, with a ticket."),
+    "log": ("streams.cli", "Create, fill and read logs for streams."),
+    "login": ("cli.commands", "Save a fleet by a node's address, and use it."),
+    "logs": ("cli.commands", "Print what resources, services, streams and runs print."),
+    "node": ("cli.commands", "Run one node of a fleet."),
+    "nodes": ("fleet.cli", "Show, cordon, drain and label nodes."),
+    "plan": ("placement.cli", "Show what the leader would change now."),
+    "relay": ("relay.cli", "Show the relays and sinks of messages, and wait until all are published."),
+    "reload": ("fleet.cli", "Reload the app's code on nodes."),
+    "resources": ("resources.cli", "Add, change and inspect resources."),
+    "rollback": ("fleet.cli", "Go back to the previous code on nodes."),
+    "runs": ("jobs.cli", "Inspect runs and their output, stop and repeat them."),
+    "services": ("services.cli", "Inspect and control the services of nodes."),
+    "simulate": ("cli.commands", "Simulate a fleet in virtual time, with faults, from seed numbers."),
+    "status": ("fleet.cli", "Show who leads, which nodes there are and what they run."),
+    "stop": ("fleet.cli", "Stop nodes on this machine."),
+    "store": ("cli.commands", "Check, dump, load and compact a fleet's store."),
+    "streams": ("streams.cli", "Inspect, stop and resume streams, and set their offsets."),
+    "ticket": ("fleet.cli", "Make, list and revoke tickets for new machines."),
+    "tls": ("fleet.cli", "Make, renew and revoke certificates for nodes and clients."),
+    "token": ("fleet.cli", "Make, list, rotate and revoke tokens."),
+    "up": ("cli.commands", "Run an app on a fleet on this machine."),
+    "why": ("fleet.cli", "Explain why a resource is on its nodes, or what delays a run, job or stream."),
 }
+"""By name: the package its module is in, below `rota`, and what it does. A kind's commands are in the kind's folder."""
 
 
 ALIASES = {
@@ -72,7 +74,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"rota.cli.{cmd_name}")
+        home, _ = COMMANDS[cmd_name]
+        module = import_module(f"rota.{home}.{cmd_name}")
         command: click.Command = module.command
         return command
 
@@ -96,12 +99,12 @@ class LazyGroup(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """What might come next; no command is imported for that, since somebody waits at the keyboard."""
-        names = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
+        names = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
         return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(sorted(COMMANDS.items()))
+            formatter.write_dl([(name, text) for name, (_, text) in sorted(COMMANDS.items())])
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

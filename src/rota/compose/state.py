@@ -31,8 +31,7 @@ from rota.link.records import Accepted, AttemptId, AttemptRefused, LogPiece, Sta
 from rota.model.errors import Unavailable
 from rota.model.ids import NodeId, SessionId
 from rota.model.peers import Standing
-from rota.relay.core.records import ResourceTally
-from rota.relay.doors.operations import Tallies
+from rota.relay.core.records import ResourceTally, Tallies
 from rota.resources.fleet.declared import Declarations
 from rota.runtime.printed import Printed
 from rota.services.admin.doors import Admins

@@ -17,7 +17,7 @@ from rota.jobs.logs.port import Logs
 from rota.kit.time.clock import Clock
 from rota.model.errors import Unavailable
 from rota.model.ids import NodeId
-from rota.relay.doors.operations import Tallies
+from rota.relay.core.records import Tallies
 from rota.store.port import Store
 
 

@@ -7,7 +7,7 @@ from typing import NewType
 
 from rota.kit.time.instant import Instant
 
-__all__ = ["Instant", "Key", "LeaseId", "NodeId", "Revision", "SessionId", "TermNumber"]
+__all__ = ["BACKFILL", "Instant", "Key", "LeaseId", "NodeId", "Revision", "SessionId", "TermNumber", "origin"]
 
 Key = str
 """A key of the store, like `/nodes/a`: see `model.keys`."""
@@ -24,3 +24,11 @@ SessionId = NewType("SessionId", str)
 
 TermNumber = NewType("TermNumber", int)
 """One leadership, named by the revision at which its leader key was created."""
+
+BACKFILL = "~"
+"""Stands in the name of a stream that fills a gap of another, behind that one's; no app can declare such a name."""
+
+
+def origin(stream: str) -> str:
+    """The stream whose function and output this one has: itself, unless it fills a gap of another."""
+    return stream.partition(BACKFILL)[0]

@@ -9,8 +9,7 @@ it lasts. Who expects that key at its revision writes into this incarnation or n
 
 from datetime import UTC, datetime
 
-from rota.model.ids import Key, NodeId
-from rota.streams.core.records import origin
+from rota.model.ids import Key, NodeId, origin
 
 _MIRROR = str.maketrans("0123456789", "9876543210")
 

@@ -14,10 +14,11 @@ from datetime import datetime
 
 from rota.model import codec, keys
 from rota.model.errors import Conflict
+from rota.model.ids import origin
 from rota.outputs.verdict import Moves, PublishVerdict, Turn, fenced, judge, moves_of
 from rota.store.port import Absent, At, Entry, Expect, Put, Store, Write
 from rota.streams.core.manifest import CommittedOffset, Manifest, Offsets, Range
-from rota.streams.core.records import MoveRecord, origin
+from rota.streams.core.records import MoveRecord
 
 PAGE = 500
 TOGETHER = 100

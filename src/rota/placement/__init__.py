@@ -1,1 +1,1 @@
-"""TODO"""
+"""Which node gets which task, and when a task moves."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Emitted messages: deduplicated and published once, kept on disk while their sink is down."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""What is seen of a fleet across its kinds: the overview, watches, printed lines, and why."""

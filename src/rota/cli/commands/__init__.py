@@ -1,1 +1,1 @@
-"""TODO"""
+"""The commands that are about no single kind of work."""

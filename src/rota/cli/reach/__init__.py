@@ -1,1 +1,1 @@
-"""TODO"""
+"""Which fleet a command is about, and how it is reached."""

@@ -142,14 +142,17 @@ async def _contexts(given: Given, incomplete: str) -> Iterable[str]:
     return contexts.read().contexts
 
 
+AFTER = {"run": _runs, "job": _jobs, "stream": _streams, "source": _kinds}
+"""The words of `rota why` that a name follows, and which names those are."""
+
+
 async def _things(given: Given, incomplete: str) -> Iterable[str]:
     """What `rota why` explains: resources, nodes, and the words that names follow."""
-    from rota.fleet.cli.why import NAMED  # noqa: PLC0415
 
     async def both(fleet: "FleetClient", incomplete: str) -> Iterable[str]:
         return [*await _nodes(fleet, incomplete), *await _resources(fleet, incomplete)]
 
-    return [*NAMED, *await _of_fleet(both)(given, incomplete)]
+    return [*AFTER, *await _of_fleet(both)(given, incomplete)]
 
 
 async def _printing(fleet: "FleetClient", incomplete: str) -> Iterable[str]:
@@ -160,8 +163,7 @@ async def _printing(fleet: "FleetClient", incomplete: str) -> Iterable[str]:
 
 async def _named(given: Given, incomplete: str) -> Iterable[str]:
     """What may follow such a word."""
-    after = {"run": _runs, "job": _jobs, "stream": _streams, "source": _kinds}
-    return await _of_fleet(after[given["thing"]])(given, incomplete)
+    return await _of_fleet(AFTER[given["thing"]])(given, incomplete)
 
 
 jobs, runs, streams = offer(_of_fleet(_jobs)), offer(_of_fleet(_runs)), offer(_of_fleet(_streams))

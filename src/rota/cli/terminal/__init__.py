@@ -1,1 +1,1 @@
-"""TODO"""
+"""What commands print: tables, colours, progress, charts."""

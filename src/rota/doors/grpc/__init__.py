@@ -1,1 +1,1 @@
-"""TODO"""
+"""The gRPC door: verbs and records as messages."""

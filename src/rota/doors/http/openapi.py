@@ -1,8 +1,9 @@
 """The OpenAPI description, made from the verbs and from the records that they take and answer with.
 
 Nothing is described here a second time. What an operation is for is its docstring, what a field means is the text below
-it (`kit.text.docs`), what a parameter means is its type (`doors.parameters`), and which errors there are in `model.problems`;
-so the description cannot say anything else than the code. `_SAME` names the records whose texts a view shares.
+it (`kit.text.docs`), what a parameter means is its type (`doors.parameters`), and which errors there are is in
+`model.problems`; so the description cannot say anything else than the code. `_SAME` names the records whose texts a
+view shares.
 
 `describe` takes a tenth of a second the first time, for it reads sources: the door makes it once, in a thread.
 """

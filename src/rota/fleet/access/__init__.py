@@ -1,1 +1,1 @@
-"""TODO"""
+"""Tokens, tickets and certificates, as nodes keep and check them."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""The audit trail: who changed what, and the chain that seals it."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""The commands about the fleet: nodes, events, hooks, tokens, tickets, certificates."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Events in the store: recorded, read, followed, and cleared away."""

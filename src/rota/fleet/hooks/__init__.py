@@ -1,1 +1,1 @@
-"""TODO"""
+"""Hooks: events that call a URL or a command."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Leading: elections, terms, and chores that one node does."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Attempts on one machine: accepted, given to executors, ended, and their output."""

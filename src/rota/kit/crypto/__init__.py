@@ -1,1 +1,1 @@
-"""TODO"""
+"""A small certificate authority, and sealing a few bytes."""

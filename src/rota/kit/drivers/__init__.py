@@ -1,1 +1,1 @@
-"""TODO"""
+"""What drivers need that several adapters use. Imports none of them."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Clocks, durations, back-off, rates, and the event loop in virtual time."""

@@ -21,13 +21,14 @@ from rota.kit.time.clock import SYSTEM, Clock
 from rota.kit.time.epoch import milliseconds, moment
 from rota.model import codec
 from rota.model.errors import Denied, Invalid, NotFound, RotaError
+from rota.model.ids import origin
 from rota.model.url import Options, Url
 from rota.outputs.catalogue import moved, new_draft
 from rota.outputs.memory import as_dicts
 from rota.outputs.port import Draft, Letter, Rows, Swept, Unfit
 from rota.outputs.verdict import Moves, PublishVerdict, Turn, fenced, judge, moves_of
 from rota.streams.core.manifest import Manifest, Offsets, Range
-from rota.streams.core.records import MoveRecord, origin
+from rota.streams.core.records import MoveRecord
 
 log = logging.getLogger(__name__)
 

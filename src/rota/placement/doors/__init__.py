@@ -1,1 +1,1 @@
-"""TODO"""
+"""What the leader would do, without doing it."""

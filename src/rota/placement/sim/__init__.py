@@ -1,1 +1,1 @@
-"""TODO"""
+"""Placement in the simulator."""

@@ -11,11 +11,12 @@ What a relay says of itself (`RelayStatus`) is in the store under its node's lea
 process began: one that fell and was started again has another `since`.
 """
 
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
 from hashlib import blake2b
+from typing import TypeAlias
 
 import msgspec
 
@@ -188,3 +189,7 @@ class ResourceTally(msgspec.Struct, frozen=True, kw_only=True):
 
     last_s: float | None = None
     """Seconds since the last copy came; None if none did."""
+
+
+Tallies: TypeAlias = Callable[[str, str], Awaitable[ResourceTally]]
+"""What the relay at which a resource's messages meet has counted of them, by kind and id."""

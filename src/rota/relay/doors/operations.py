@@ -4,9 +4,7 @@ How a relay is, its node writes into the store, so any node can tell. What was c
 relay knows at which they meet; `Tallies` asks it.
 """
 
-from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import TypeAlias
 
 import msgspec
 
@@ -16,13 +14,10 @@ from rota.fleet.core.access.gate import Access
 from rota.model import codec, keys
 from rota.model.errors import Invalid, NotFound
 from rota.model.ids import NodeId
-from rota.relay.core.records import RelayMap, RelayStatus, ResourceTally
+from rota.relay.core.records import RelayMap, RelayStatus, ResourceTally, Tallies
 from rota.resources.doors.operations import get_resource
 from rota.store.port import Entry, Store
 from rota.store.records import understood
-
-Tallies: TypeAlias = Callable[[str, str], Awaitable[ResourceTally]]
-"""What the relay at which a resource's messages meet has counted of them, by kind and id."""
 
 
 class RelayView(msgspec.Struct, frozen=True, kw_only=True):

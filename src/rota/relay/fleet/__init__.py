@@ -1,1 +1,1 @@
-"""TODO"""
+"""The relay map, which the leader writes."""

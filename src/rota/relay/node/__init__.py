@@ -1,1 +1,1 @@
-"""TODO"""
+"""The agent's side of the relay, and the line from a worker to it."""

@@ -1,4 +1,4 @@
-"""The relay's process: `python -m rota.relay.process.main`. The agent starts it, tells it what to know, and hears it."""
+"""The relay's process: `python -m rota.relay.process.main`. The agent starts it, and speaks with it over a channel."""
 
 import argparse
 import asyncio

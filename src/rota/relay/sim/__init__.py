@@ -1,1 +1,1 @@
-"""TODO"""
+"""The relay in the simulator."""

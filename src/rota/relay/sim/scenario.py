@@ -1,9 +1,9 @@
 """Scenario: messages on their way from replicas to a sink, with everything going wrong.
 
 Nodes have a host, whose tasks emit, and a relay. The relays run the product's own core; sockets, disks and brokers are
-simulated (`relay.sim.relaying`, `sim.outside`). Replicas of a resource receive the same numbered messages. Faults rage, then
-stop, and so does the emitting. Each seed draws the faults that it has, so that some have none of those that may repeat
-a message. What must hold is in `relay.sim.rules`.
+simulated (`relay.sim.relaying`, `sim.outside`). Replicas of a resource receive the same numbered messages. Faults rage,
+then stop, and so does the emitting. Each seed draws the faults that it has, so that some have none of those that may
+repeat a message. What must hold is in `relay.sim.rules`.
 
 `broken` leaves a safeguard out; the scenario must find each of them.
 """

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Resources: what is declared, what is recorded, and what one still needs. Pure."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Decisions of the runtime. Pure."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""The loader imports the app once and forks workers from it; generations of loaders, and reloads."""

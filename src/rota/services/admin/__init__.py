@@ -1,1 +1,1 @@
-"""TODO"""
+"""The admin door of a service, for the original control tool."""

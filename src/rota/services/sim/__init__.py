@@ -1,1 +1,1 @@
-"""TODO"""
+"""Services in the simulator."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Keeping a lease, and renewing leases in a thread of their own."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Looking after a store: checking, dumping, loading."""

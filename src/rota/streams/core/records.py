@@ -12,24 +12,15 @@ from typing import Any
 import msgspec
 
 from rota.model.codec import stored
-from rota.model.ids import NodeId, Revision
+from rota.model.ids import BACKFILL, NodeId, Revision, origin
 
 KIND = "stream:"
 """How the kinds of resources begin that stand for streams: each group is a resource of its stream's kind."""
 
 
-BACKFILL = "~"
-"""Stands in the name of a stream that fills a gap of another, behind that one's; no app can declare such a name."""
-
-
 def kind_of(stream: str) -> str:
     """The kind whose resources are the groups of a stream, and of those that fill its gaps."""
     return KIND + origin(stream)
-
-
-def origin(stream: str) -> str:
-    """The stream whose function and output this one has: itself, unless it fills a gap of another."""
-    return stream.partition(BACKFILL)[0]
 
 
 def backfill_of(stream: str, at: datetime) -> str:

@@ -1,1 +1,1 @@
-"""TODO"""
+"""What can be asked of streams."""

@@ -9,7 +9,7 @@ import msgspec
 from rota.kit.record import replace
 from rota.kit.time import durations
 from rota.model.errors import Invalid
-from rota.model.ids import NodeId, Revision
+from rota.model.ids import NodeId, Revision, origin
 from rota.model.url import without_passwords
 from rota.streams.core.manifest import Manifest
 from rota.streams.core.records import (
@@ -26,7 +26,6 @@ from rota.streams.core.records import (
     StreamTaskStatus,
     StreamWishes,
     TaskState,
-    origin,
 )
 from rota.streams.core.spec import StreamSpec, spec_of
 from rota.streams.core.where import where

@@ -19,6 +19,7 @@ from rota.doors.why_answers import Why
 from rota.fleet.core.access.gate import Access
 from rota.model import codec, keys
 from rota.model.errors import Invalid, NotFound
+from rota.model.ids import origin
 from rota.model.spec.checks import did_you_mean
 from rota.resources.core.records import ResourceStatus
 from rota.store.follow import follow
@@ -35,7 +36,6 @@ from rota.streams.core.records import (
     StreamTaskStatus,
     StreamWishes,
     kind_of,
-    origin,
 )
 from rota.streams.core.spec import StreamSpec, spec_of
 from rota.streams.core.why import held

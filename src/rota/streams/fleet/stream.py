@@ -22,7 +22,7 @@ from rota.kit.time import durations
 from rota.kit.time.clock import Clock
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, RotaError, TermOver, Unavailable, Unknown
-from rota.model.ids import Instant, Key
+from rota.model.ids import Instant, Key, origin
 from rota.outputs.port import Committer
 from rota.resources.core.records import ResourceRecord
 from rota.store.clock import StoreClock
@@ -44,7 +44,6 @@ from rota.streams.core.records import (
     StreamWishes,
     backfill_of,
     kind_of,
-    origin,
 )
 from rota.streams.core.spec import StreamSpec, backfill, declared, spec_of
 from rota.streams.fleet import moving

@@ -10,6 +10,7 @@ import msgspec
 
 from rota.model import codec, keys
 from rota.model.errors import Invalid, NotFound
+from rota.model.ids import origin
 from rota.outputs.open import open_output
 from rota.outputs.port import Output
 from rota.sources.open import open_source
@@ -17,7 +18,7 @@ from rota.sources.port import Bounds, Source
 from rota.store.port import Store
 from rota.streams.core.manifest import Manifest
 from rota.streams.core.proof import Flaw, Span, Walk
-from rota.streams.core.records import MoveRecord, origin
+from rota.streams.core.records import MoveRecord
 from rota.streams.core.spec import StreamSpec
 from rota.streams.core.where import Edge, Where
 

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Stream tasks on one machine: their workers, dead letters, and the store that is lent to them."""

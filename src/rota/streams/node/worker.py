@@ -28,7 +28,7 @@ from rota.kit.time.backoff import delays
 from rota.kit.time.clock import SYSTEM
 from rota.model import codec, keys
 from rota.model.errors import Invalid, RotaError, Unavailable, Unknown
-from rota.model.ids import NodeId, Revision
+from rota.model.ids import NodeId, Revision, origin
 from rota.outputs.open import open_committer
 from rota.outputs.open import preload as preload_output
 from rota.outputs.port import Committer
@@ -45,7 +45,7 @@ from rota.sources.open import open_source
 from rota.sources.open import preload as preload_source
 from rota.sources.port import Source, Vanished
 from rota.store.port import Put
-from rota.streams.core.records import SkipRecord, origin
+from rota.streams.core.records import SkipRecord
 from rota.streams.core.spec import StreamSpec
 from rota.streams.core.vanished import Skip, decide
 from rota.streams.node.lent import OWN, LentStore

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Streams in the simulator."""

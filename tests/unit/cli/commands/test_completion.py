@@ -25,7 +25,7 @@ from rota.cli.main import main
 try:
     main()
 finally:
-    print(len([name for name in sys.modules if name.startswith("rota.cli.")]))
+    print(len([name for name in sys.modules if ".cli." in name]))
 """
 
 

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Who may do what. Pure."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Entries of the audit trail and the links of its chain. Pure."""

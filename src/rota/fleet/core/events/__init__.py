@@ -1,1 +1,1 @@
-"""TODO"""
+"""Episodes: what has been wrong for so long that people are notified. Pure."""

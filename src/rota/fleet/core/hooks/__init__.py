@@ -1,1 +1,1 @@
-"""TODO"""
+"""Which events go to which hook, and when. Pure."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Who leads, and who does a chore. Pure."""
