@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 
 from rota.fleet.core.events.episode import Episode, Wait
-from rota.fleet.core.events.episodes import OpenWait, step
+from rota.fleet.core.events.waiting import OpenWait, step
 from rota.fleet.events.event_log import event_put
 from rota.fleet.leading.term import Term
 from rota.jobs.core.dispatch import is_ready, ready_since

@@ -15,8 +15,7 @@ from datetime import timedelta
 
 import msgspec
 
-from rota.fleet.core.access.ticket import Admission, TicketRecord
-from rota.fleet.core.access.tickets import refusal
+from rota.fleet.core.access.ticket import Admission, TicketRecord, refusal
 from rota.kit.crypto.sealing import SECRET_BYTES, seal, unseal
 from rota.kit.record import replace
 from rota.model import codec, keys

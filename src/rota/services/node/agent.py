@@ -43,12 +43,12 @@ from rota.runtime.pipes.shared_sockets import SharedAddress
 from rota.runtime.pipes.worker import Finish
 from rota.sdk.summary import AppSummary
 from rota.services.core.admin_spec import AdminSpec
+from rota.services.core.declared_table import table
 from rota.services.core.figures import stat
 from rota.services.core.records import ServiceStat
 from rota.services.core.routing import ROUTER
 from rota.services.core.spec import ServiceSpec
 from rota.services.core.table import Table, active, merged
-from rota.services.core.table_of import table
 from rota.services.node.listening import Bind, CannotListen, Listening, Wanted, listen
 from rota.services.node.posts import ROUTER_GROUP, group_pool
 from rota.services.node.proxies import Proxies, ProxyProcess

@@ -1,7 +1,7 @@
 """A node that serves one service, in virtual time: an agent, its proxies and its workers.
 
 Which workers there are, which generation has a group's requests and who gets which request is decided by the product's
-own code: `runtime.crew.posts`, `runtime.crew.plan`, `services.core.table_of`, `services.core.table` and `dispatch`,
+own code: `runtime.crew.posts`, `runtime.crew.plan`, `services.core.declared_table`, `services.core.table` and `dispatch`,
 over real parcels. What is simulated are processes and lines: what one sends to another arrives in order, after a while,
 and a worker that dies is noticed after what it had sent before.
 """
@@ -23,12 +23,12 @@ from rota.model.config import RuntimeConfig
 from rota.runtime.crew import plan as crew
 from rota.runtime.crew.plan import CrewMember, DrainWorker, KillWorker, StartWorker, WorkerPhase
 from rota.runtime.crew.posts import Post
+from rota.services.core.declared_table import table
 from rota.services.core.dispatch import Caller, Dispatch, WorkerSeat
 from rota.services.core.parcels import ADDRESS, ANSWERED, DONE, GIVEN, READY, RETURNED, ParcelDecoder, returned
 from rota.services.core.routing import ROUTER
 from rota.services.core.spec import ServiceSpec
 from rota.services.core.table import Table, active, merged
-from rota.services.core.table_of import table
 from rota.services.node.agent import BATCH, GRACE
 from rota.services.node.posts import ROUTER_GROUP, group_pool, service_posts
 from rota.sim.outside import in_process

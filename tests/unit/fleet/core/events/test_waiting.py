@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from rota.fleet.core.events.episodes import EpisodeReport, OpenWait, step
+from rota.fleet.core.events.waiting import EpisodeReport, OpenWait, step
 
 NOW = datetime(2026, 11, 18, tzinfo=UTC)
 AFTER = timedelta(minutes=5)
