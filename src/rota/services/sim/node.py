@@ -1,10 +1,9 @@
 """A node that serves one service, in virtual time: an agent, its proxies and its workers.
 
 Which workers there are, which generation has a group's requests and who gets which request is decided by the product's
-own code: `runtime.crew.posts`, `runtime.crew.plan`, `services.core.declared_table`, `services.core.table` and `dispatch`,
-over real parcels. What is simulated are processes and lines: what one sends to another arrives in order, after a while,
-and a worker that dies is noticed after what it had sent before.
-"""
+own code: `runtime.crew.posts`, `runtime.crew.plan`, `services.core.declared_table`, `services.core.table` and
+`dispatch`, over real parcels. What is simulated are processes and lines: what one sends to another arrives in order,
+after a while, and a worker that dies is noticed after what it had sent before. """
 
 import asyncio
 from collections import Counter, defaultdict
