@@ -40,11 +40,11 @@ from rota.kit.time.clock import SYSTEM
 from rota.model import codec, keys
 from rota.model.ids import NodeId, Revision
 from rota.outputs.open import open_committer
-from rota.sdk.context import Batch
 from rota.sources import NewRecord, open_log, open_source
 from rota.sources import kafka as kafka_source
 from rota.sources import url as urls
 from rota.store import Put, open_store
+from rota.streams.core.context import Batch
 from rota.streams.core.records import Group, Phase
 from rota.streams.task.run import Assigned, StreamTask
 from rota.streams.task.transform import Transform

@@ -13,9 +13,9 @@ from rota.kit.time.clock import SYSTEM
 from rota.model import codec, keys
 from rota.model.ids import NodeId, Revision
 from rota.outputs.open import open_committer
-from rota.sdk.context import Batch
 from rota.sources import NewRecord, open_source
 from rota.store import Put, Store, open_store
+from rota.streams.core.context import Batch
 from rota.streams.core.records import Group, Phase, SkipRecord, StreamState, StreamTaskStatus, TaskState
 from rota.streams.task.run import Assigned, StreamTask
 from rota.streams.task.transform import Transform

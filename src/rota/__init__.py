@@ -13,10 +13,12 @@ if TYPE_CHECKING:
     import rota.testing as testing  # noqa: PLR0402  # a module cannot import from itself, says mypy
     from rota.resources.core.spec import Resource
     from rota.sdk.app import App
-    from rota.sdk.context import Batch, Message, Record, Reply, Request, Run, SyncTask, Task
+    from rota.sdk.context import Message, Run, SyncTask, Task
     from rota.sdk.service import Routes
+    from rota.services.core.context import Reply, Request
     from rota.services.core.frames import BOX, MAPLE_TASK, Field, Layout
     from rota.services.core.routing import ByField, ByRange
+    from rota.streams.core.context import Batch, Record
 
 __all__ = [
     "BOX",
@@ -49,22 +51,24 @@ __all__ = [
 
 __version__ = "0.1.0"
 
+_BATCHES = "rota.streams.core.context"
 _CONTEXT = "rota.sdk.context"
 _FRAMES = "rota.services.core.frames"
+_REQUESTS = "rota.services.core.context"
 _ROUTING = "rota.services.core.routing"
 _LATER = {
     "App": "rota.sdk.app",
     "BOX": _FRAMES,
-    "Batch": _CONTEXT,
+    "Batch": _BATCHES,
     "ByField": _ROUTING,
     "ByRange": _ROUTING,
     "Field": _FRAMES,
     "Layout": _FRAMES,
     "MAPLE_TASK": _FRAMES,
     "Message": _CONTEXT,
-    "Record": _CONTEXT,
-    "Reply": _CONTEXT,
-    "Request": _CONTEXT,
+    "Record": _BATCHES,
+    "Reply": _REQUESTS,
+    "Request": _REQUESTS,
     "Resource": "rota.resources.core.spec",
     "Routes": "rota.sdk.service",
     "Run": _CONTEXT,

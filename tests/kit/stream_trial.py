@@ -19,12 +19,12 @@ from rota.model.ids import NodeId, Revision
 from rota.outputs.memory import MemoryCommitter
 from rota.resources.core.assignment import Assignment
 from rota.resources.core.records import ResourceRecord
-from rota.sdk.context import Batch
 from rota.sources.memory import Topic, topic
 from rota.sources.open import open_source
 from rota.sources.port import NewRecord
 from rota.store import Delete, Put, Store
 from rota.store.follow import follow_all
+from rota.streams.core.context import Batch
 from rota.streams.core.records import Group, StreamStatus, StreamTaskStatus, StreamWishes
 from rota.streams.core.spec import StreamSpec, declared
 from rota.streams.fleet.keep import keep_streams

@@ -14,12 +14,12 @@ from rota.jobs.core.spec import read_program
 from rota.kit.record import replace
 from rota.model.spec.checks import Check, Duration, did_you_mean
 from rota.resources.core.spec import ResourceSpec
-from rota.sdk.context import Request
 from rota.sdk.declared import Command, Job, ResourceKind, Stream
 from rota.sdk.functions import Function, check_function, name_of
 from rota.sdk.options import checked
 from rota.sdk.service import Service
 from rota.sdk.summary import AppSummary
+from rota.services.core.context import Request
 from rota.services.core.frames import BOX, Layout
 from rota.services.core.routing import ByField, ByRange
 from rota.services.core.spec import ServiceSpec, read_service

@@ -1,8 +1,11 @@
-"""What a user's function is handed: a task, a run, a request, a batch.
+"""What a user's function is given: a task of a resource, a run of a job.
 
 They are plain objects over small doors, so that a worker, a test and the simulator can hand out the same ones. `Task`
 has methods to await; a function that is not async gets a `SyncTask`, whose methods block: its door's loop runs in
 another thread, and `call` carries a coroutine there and brings the answer back.
+
+A service's requests are in `services.core.context`, a stream's batches in `streams.core.context`. These two stay here,
+because they can be waited for from a thread (`Stopping`), and what is in a `core` may not.
 
 Nothing here starts a thread or a loop, or knows where messages go.
 """
@@ -11,19 +14,17 @@ import math
 import sys
 import threading
 import types
-from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import repeat
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import msgspec
 
 from rota.kit.time import durations
-from rota.kit.time.epoch import moment
 from rota.model.errors import Invalid
+from rota.model.payload import payload_bytes, shown
 
 if TYPE_CHECKING:
     import logging
@@ -117,7 +118,7 @@ class Message:
     def __init__(
         self, payload: object, key: str | int | None = None, to: str | None = None, confirm: bool = False
     ) -> None:
-        object.__setattr__(self, "payload", _bytes(payload))
+        object.__setattr__(self, "payload", payload_bytes(payload))
         object.__setattr__(self, "key", _key(key))
         object.__setattr__(self, "to", _to(to))
         object.__setattr__(self, "confirm", confirm)
@@ -270,190 +271,6 @@ class Run:
     """What it was given when somebody started it, as JSON has it."""
 
 
-class Client(msgspec.Struct, frozen=True):
-    """Who asks."""
-
-    host: str
-    port: int
-
-
-class Reply(msgspec.Struct, frozen=True):
-    """An answer: its code, 0 for well done, its body, and what else its header says."""
-
-    body: bytes = b""
-    ret: int = 0
-    fields: Mapping[str, Any] = msgspec.field(default_factory=dict)
-    """Fields of the header besides `ret`; an answer has its request's cmd and number unless they are here."""
-
-    @classmethod
-    def of(cls, value: object) -> "Reply":
-        """What a handler returned, as an answer; Invalid if it is none.
-
-        Bytes and str are a body; a dict has `ret`, `body`, and fields of the header.
-        """
-        match value:
-            case bytes():
-                return cls(value)
-            case Reply():
-                return value
-            case bytearray() | memoryview() | str():
-                return cls(body=_bytes(value))
-            case Mapping() if all(isinstance(name, str) for name in value):
-                fields = {name: value[name] for name in value if name not in ("ret", "body")}
-                ret, body = value.get("ret", 0), value.get("body", b"")
-                if isinstance(ret, int) and -(1 << 31) <= ret < 1 << 31:
-                    return cls(_bytes(body), int(ret), fields)
-        raise Invalid(
-            f"a handler returned {_shown(value)}; return a Reply, bytes, str, None, "
-            'or a dict like {"ret": 0, "body": b"…"}'
-        )
-
-
-class RequestDoor(Protocol):
-    """Where a request came from, and where its answer goes."""
-
-    def reply(self, request: "Request", reply: Reply) -> None:
-        """Send the answer to a request that came by here; Invalid if its header has no such field."""
-
-    def client(self) -> Client | None:
-        """Who asks."""
-
-    def fields(self) -> dict[str, Any]:
-        """The header, by name."""
-
-
-class Request:
-    """One call of a client."""
-
-    is_answered = False
-    """Has an answer been sent? There is at most one."""
-
-    is_interrupted = False
-    """Did a hook say that the handler is not to run?"""
-
-    is_over = False
-    """Has its handler ended?"""
-
-    def __init__(self, service: str, cmd: int, sn: int, body: bytes, group: int, door: RequestDoor) -> None:
-        self.service, self.cmd, self.sn, self.body, self.group = service, cmd, sn, body, group
-        self._door = door
-
-    @property
-    def client(self) -> Client | None:
-        """Who asks."""
-        return self._door.client()
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """The header, by name: for frames that say more than cmd and number."""
-        return self._door.fields()
-
-    def json(self) -> Any:
-        """The body, read as JSON."""
-        try:
-            return msgspec.json.decode(self.body)
-        except msgspec.DecodeError as error:
-            raise Invalid(f"the body of cmd {self.cmd} is not JSON: {error}") from None
-
-    def write(self, value: object) -> bool:
-        """Answer now, before the handler ends; what it returns later is dropped. False if it was answered already.
-
-        Invalid if the handler has ended: the worker may be at work on another request by then.
-        """
-        if self.is_answered:
-            return False
-        reply = value if isinstance(value, Reply) else Reply.of(value)
-        self.is_answered = True
-        try:
-            self._door.reply(self, reply)
-        except Invalid:  # a field that its frame does not have: nothing was sent
-            self.is_answered = False
-            raise
-        return True
-
-    def interrupt(self, value: object = None) -> bool:
-        """In a before hook: do not run the handler, and answer with `value`, or not at all if that is None."""
-        self.is_interrupted = True
-        return value is None or self.write(value)
-
-    def __repr__(self) -> str:
-        return f"<Request {self.service} cmd {self.cmd} sn {self.sn}>"
-
-
-class Record(msgspec.Struct, frozen=True, gc=False):
-    """One record of a partitioned log."""
-
-    # A struct, and the time a number until somebody asks: there is one for each record, and these are built in no time.
-
-    partition: int
-    offset: int
-    value: bytes
-    key: bytes | None = None
-    headers: tuple[tuple[str, bytes | None], ...] = ()
-    time_ms: int = -1
-    """When its source says it was made, in milliseconds since 1970 (UTC); -1: it does not say."""
-
-    @property
-    def at(self) -> datetime | None:
-        """When its source says it was made."""
-        return None if self.time_ms < 0 else moment(self.time_ms)
-
-
-_value = attrgetter("value")
-_fields = attrgetter("offset"), _value, attrgetter("key"), attrgetter("headers"), attrgetter("time_ms")
-
-
-class Records(Sequence[Record]):
-    """Records of one partition as a source gave them; each becomes a `Record` when somebody looks at it."""
-
-    def __init__(self, partition: int, read: Sequence[Any]) -> None:
-        self._partition, self._read = partition, read
-
-    @property
-    def values(self) -> list[bytes]:
-        """The value of each."""
-        return list(map(_value, self._read))
-
-    def __len__(self) -> int:
-        return len(self._read)
-
-    def __iter__(self) -> Iterator[Record]:
-        return map(Record, repeat(self._partition), *(map(field, self._read) for field in _fields))
-
-    @overload
-    def __getitem__(self, place: int) -> Record: ...
-    @overload
-    def __getitem__(self, place: slice) -> "Records": ...
-    def __getitem__(self, place: int | slice) -> "Record | Records":
-        if isinstance(place, slice):
-            return Records(self._partition, self._read[place])
-        (found,) = Records(self._partition, [self._read[place]])
-        return found
-
-
-class Batch(msgspec.Struct, frozen=True):
-    """Records that were read together, in order per partition."""
-
-    stream: str
-    records: Sequence[Record]
-    offsets: Mapping[int, int] = msgspec.field(default_factory=dict)
-    """Partition → the offset that comes after this batch."""
-
-    topic: str = ""
-    """The topic that its records are of, where the source has topics."""
-
-    @property
-    def values(self) -> list[bytes]:
-        """The values of all records: for those who make columns of them, which is faster than record by record."""
-        return self.records.values if isinstance(self.records, Records) else [each.value for each in self.records]
-
-    def __iter__(self) -> Iterator[Record]:
-        return iter(self.records)
-
-    def __len__(self) -> int:
-        return len(self.records)
-
-
 def seconds(timeout: float | str | timedelta | None) -> float | None:
     """A time-out as users write it, in seconds."""
     if isinstance(timeout, str):
@@ -466,24 +283,8 @@ def seconds(timeout: float | str | timedelta | None) -> float | None:
 
 def _messages(items: Iterable[object], to: str | None, confirm: bool) -> list[Message]:
     if isinstance(items, bytes | str | Mapping):
-        raise Invalid(f"emit_many takes a list of payloads, not {_shown(items)}; use emit for one")
+        raise Invalid(f"emit_many takes a list of payloads, not {shown(items)}; use emit for one")
     return [item if isinstance(item, Message) else Message(item, None, to, confirm) for item in items]
-
-
-def _bytes(payload: object) -> bytes:
-    match payload:
-        case bytes() | bytearray() | memoryview():
-            return bytes(payload)
-        case str():
-            return payload.encode()
-        case None:
-            raise Invalid("the payload is None; send bytes, a str, or something JSON can hold")
-    try:
-        return _JSON.encode(payload)
-    except (TypeError, ValueError, msgspec.MsgspecError) as error:
-        raise Invalid(
-            f"the payload is {_shown(payload)}, which JSON cannot hold ({error}); send bytes or a str"
-        ) from None
 
 
 def _key(key: object) -> str | None:
@@ -491,13 +292,13 @@ def _key(key: object) -> str | None:
         return str(key)
     if key is None or isinstance(key, str):
         return _name("the key", key)
-    raise Invalid(f"the key is {_shown(key)}; it must be a str or an int")
+    raise Invalid(f"the key is {shown(key)}; it must be a str or an int")
 
 
 def _to(to: object) -> str | None:
     if to is None or isinstance(to, str):
         return _name("to", to)
-    raise Invalid(f"to is {_shown(to)}; it must be a str: a routing key or a topic")
+    raise Invalid(f"to is {shown(to)}; it must be a str: a routing key or a topic")
 
 
 def _name(what: str, name: str | None) -> str | None:
@@ -507,7 +308,7 @@ def _name(what: str, name: str | None) -> str | None:
     try:
         size = len(name.encode())
     except UnicodeEncodeError:
-        raise Invalid(f"{what} is {_shown(name)}, which UTF-8 cannot hold; send text without lone surrogates") from None
+        raise Invalid(f"{what} is {shown(name)}, which UTF-8 cannot hold; send text without lone surrogates") from None
     if size > LARGEST_NAME:
         raise Invalid(f"{what} has {size} bytes; at most {LARGEST_NAME} are sent: shorten it, or hash it")
     return str.__str__(name)  # parsers have strings of their own, which are more than text
@@ -516,7 +317,7 @@ def _name(what: str, name: str | None) -> str | None:
 def _state(task: str, state: object) -> dict[str, Any]:
     """The state as it will come back: what JSON makes of it."""
     if not isinstance(state, Mapping):
-        raise Invalid(f"task {task}: save takes a dict, not {_shown(state)}")
+        raise Invalid(f"task {task}: save takes a dict, not {shown(state)}")
     try:
         data = _JSON.encode(dict(state))
         plain = msgspec.json.decode(data, type=dict[str, Any])
@@ -539,8 +340,3 @@ def _not_finite(value: object, where: str = "") -> str:
         case _:
             return ""
     return next(filter(None, (_not_finite(each, place) for place, each in inside)), "")
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"a {type(value).__name__}"

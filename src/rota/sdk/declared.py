@@ -14,10 +14,12 @@ from rota.model.errors import Invalid
 from rota.model.spec.checks import Check, Duration
 from rota.resources.core import spec as resources
 from rota.resources.core.spec import Resource, SourceSpec, read_kind, read_source
-from rota.sdk.context import Batch, Request, Run, SyncTask, Task
+from rota.sdk.context import Run, SyncTask, Task
 from rota.sdk.functions import Function, check_function, first_annotation, is_async, name_of
 from rota.sdk.options import checked
 from rota.sdk.specs import spec_type
+from rota.services.core.context import Request
+from rota.streams.core.context import Batch
 from rota.streams.core.spec import StreamSpec
 
 P = ParamSpec("P")

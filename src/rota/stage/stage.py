@@ -32,13 +32,15 @@ from rota.model.spec.checks import Check, did_you_mean
 from rota.resources.core.collect import collect
 from rota.resources.core.spec import Resource
 from rota.sdk.app import App
-from rota.sdk.context import Batch, Client, Message, Record, Reply, Run, seconds
+from rota.sdk.context import Message, Run, seconds
 from rota.sdk.declared import Command, Job, ResourceKind, Stream
 from rota.sdk.service import Service
+from rota.services.core.context import Client, Reply
 from rota.services.node.desk import RequestRunner
 from rota.stage.aside import FunctionThread, Stuck
 from rota.stage.attempts import Outcome, captured, execute, logger
 from rota.stage.staged import Saved, Sink, StagedClient, StagedTask, StageStopping, StillRunning
+from rota.streams.core.context import Batch, Record
 
 __all__ = ["Outcome", "Sink", "Stage", "StagedTask", "StillRunning", "Stuck"]
 

@@ -13,8 +13,9 @@ import msgspec
 
 from rota.model.errors import Invalid
 from rota.resources.core.spec import Resource
-from rota.sdk.context import Call, Client, Message, Reply, Request, Stopping, SyncTask, Task, seconds
+from rota.sdk.context import Call, Message, Stopping, SyncTask, Task, seconds
 from rota.sdk.declared import ResourceKind
+from rota.services.core.context import Client, Reply, Request
 from rota.stage.aside import FunctionThread
 
 DEDUP = timedelta(seconds=30)

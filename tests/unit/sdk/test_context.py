@@ -11,9 +11,7 @@ import pytest
 
 from rota.kit.time import virtual
 from rota.model.errors import Invalid
-from rota.sdk.context import Batch, Message, Record, Records, Reply, Request, Stopping, SyncTask, Task
-from rota.sources.port import Record as Read
-from rota.stage.staged import StagedClient
+from rota.sdk.context import Message, Stopping, SyncTask, Task
 
 
 class Door:
@@ -205,93 +203,6 @@ async def test_who_waits_on_a_loop_is_told_what_to_do():
 def test_a_bad_time_out_is_told():
     with pytest.raises(Invalid, match="is not a duration"):
         Stopping().wait("30")
-
-
-@pytest.mark.parametrize(
-    ("value", "reply"),
-    [
-        (Reply(b"a", 3), Reply(b"a", 3)),
-        (b"a", Reply(b"a")),
-        ("ä", Reply("ä".encode())),
-        ({"ret": -5}, Reply(b"", -5)),
-        ({"body": "a"}, Reply(b"a")),
-        ({"ret": 1, "body": b"a"}, Reply(b"a", 1)),
-        ({"body": {"json": True}}, Reply(b'{"json":true}')),
-        ({}, Reply()),
-    ],
-)
-def test_what_a_handler_may_return(value, reply):
-    assert Reply.of(value) == reply
-
-
-@pytest.mark.parametrize(
-    "value", [3, None, ["a"], {0: "ret"}, {"ret": "0"}, {"ret": 1 << 31}, {"body": None}, object()]
-)
-def test_what_a_handler_may_not_return(value):
-    with pytest.raises(Invalid):
-        Reply.of(value)
-
-
-def request(sent, body=b""):
-    client = StagedClient()
-    client.replies = sent
-    return Request("logic", 101, 7, body, 1, client)
-
-
-def test_a_request_is_answered_at_most_once():
-    sent = []
-    asked = request(sent)
-    assert not asked.is_answered
-    assert asked.write(b"a")
-    assert not asked.write(b"b")
-    assert sent == [Reply(b"a")]
-    assert asked.is_answered
-
-
-def test_nonsense_is_not_an_answer():
-    sent = []
-    asked = request(sent)
-    with pytest.raises(Invalid):
-        asked.write(3)
-    assert asked.write(b"a")
-    assert sent == [Reply(b"a")]
-
-
-@pytest.mark.parametrize(("value", "replies"), [(None, []), (b"no", [Reply(b"no")])])
-def test_interrupting(value, replies):
-    sent = []
-    asked = request(sent)
-    assert asked.interrupt(value)
-    assert asked.is_interrupted
-    assert sent == replies
-
-
-def test_a_body_as_json():
-    assert request([], b'{"a":1}').json() == {"a": 1}
-    with pytest.raises(Invalid, match="the body of cmd 101 is not JSON"):
-        request([], b"{").json()
-
-
-def test_a_record_says_when_it_was_made_if_its_source_does():
-    assert Record(0, 5, b"a", time_ms=1_500).at == datetime(1970, 1, 1, 0, 0, 1, 500_000, tzinfo=UTC)
-    assert Record(0, 5, b"a").at is None
-
-
-def test_a_batch_is_its_records():
-    records = [Record(partition=0, offset=5, value=b"a"), Record(partition=1, offset=2, value=b"b")]
-    batch = Batch("clicks", records, {0: 6, 1: 3})
-    assert list(batch) == records
-    assert len(batch) == 2
-    assert batch.values == [b"a", b"b"]
-
-
-def test_records_are_made_of_what_was_read_when_somebody_looks():
-    read = [Read(offset, 1_500, b"k", b"%d" % offset, (("trace", b"1"),)) for offset in range(3)]
-    records = Records(7, read)
-    whole = [Record(7, offset, b"%d" % offset, b"k", (("trace", b"1"),), 1_500) for offset in range(3)]
-    assert list(records) == whole
-    assert (len(records), records[1], list(records[1:])) == (3, whole[1], whole[1:])
-    assert Batch("clicks", records).values == records.values == [b"0", b"1", b"2"]
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,10 @@ MODULES = [
     "rota.sdk.context",
     "rota.sdk.summary",
     "rota.resources.core.spec",
+    "rota.services.core.context",
     "rota.services.core.spec",
     "rota.jobs.core.spec",
+    "rota.streams.core.context",
     "rota.streams.core.spec",
 ]
 DECLARE = """

@@ -7,7 +7,6 @@ call sys.exit) into one `TaskOutcome`. A worker is never taken down by one of it
 import asyncio
 import logging
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any, Protocol
 
 import msgspec
@@ -16,19 +15,14 @@ from rota.kit.faults import described
 from rota.kit.time.clock import Clock
 from rota.model.errors import Invalid
 from rota.model.ids import NodeId
-from rota.relay.core.dedup import Ids
-from rota.relay.core.held import Emission
+from rota.relay.node.messages import EmissionDoor, WayOut
 from rota.resources.core.spec import ResourceSpec
-from rota.sdk.context import Call, Message, Stopping, SyncTask, Task
-from rota.sinks.port import Message as Sent
+from rota.sdk.context import Call, Stopping, SyncTask, Task
 
 log = logging.getLogger(__name__)
 
 LARGEST = 256 * 1024
 """Bytes of a saved state, as JSON; a commit of the store takes 1 MiB."""
-
-LARGEST_PAYLOAD = 16 * 2**20
-"""Bytes of one message."""
 
 
 class TaskOutcome(msgspec.Struct, frozen=True):
@@ -68,13 +62,6 @@ class TaskIdentity(Protocol):
     def saved(self) -> bytes: ...
     @property
     def is_exclusive(self) -> bool: ...
-
-
-class WayOut(Protocol):
-    """Where the messages of a worker's tasks go."""
-
-    async def emit(self, emissions: list[Emission], confirm: int) -> None:
-        """Keep them all; return when the first `confirm` of them are in the sink or on disk, or raise Rejected."""
 
 
 Save = Callable[[bytes], None]
@@ -127,51 +114,22 @@ class TaskEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     clock: Clock
 
 
-class WorkerDoor:
-    """The door of a task in a worker."""
+class WorkerDoor(EmissionDoor):
+    """The door of a task in a worker. What it emits goes to the relay; what it saves, to the agent."""
 
     def __init__(self, order: TaskIdentity, sink: str | None, offer: TaskEnvironment) -> None:
-        self._order, self._sink, self._offer = order, sink or offer.sink, offer
-        self._ids = Ids(order.kind, order.resource)
-
-    async def emit(self, messages: list[Message]) -> None:
-        """Hand the messages to the worker's outbox, waiting for room."""
-        if not self._sink:
-            raise Invalid(
-                f'resource {self._order.kind}: it emits, and has no sink; declare one (sink="amqp://…"), '
-                "or set sink in [relay]"
-            )
-        confirm = max([number for number, message in enumerate(messages, 1) if message.confirm], default=0)
-        now = self._offer.clock.wall()
-        emissions = [self._emission(message, now) for message in messages]
-        with self._offer.life:
-            await self._offer.way_out.emit(emissions, confirm)
+        super().__init__(order, sink or offer.sink, offer.way_out, offer.life, offer.node, offer.clock)
+        self._life, self._save = offer.life, offer.save
 
     def alive(self) -> None:
-        self._offer.life.sign()
+        self._life.sign()
 
     async def save(self, state: dict[str, Any]) -> None:
-        self._offer.life.sign()
+        self._life.sign()
         data = msgspec.json.encode(state)
         if len(data) > LARGEST:
             raise Invalid(f"the state to save has {len(data)} bytes; at most {LARGEST} are kept: save less")
-        self._offer.save(data)
-
-    def _emission(self, message: Message, now: datetime) -> Emission:
-        order, payload = self._order, message.payload
-        if len(payload) > LARGEST_PAYLOAD:
-            raise Invalid(f"a message has {len(payload)} bytes; at most {LARGEST_PAYLOAD} are sent: split it")
-        sent = Sent(
-            id=self._ids.of(message.key, payload),
-            kind=order.kind,
-            resource=order.resource,
-            payload=payload,
-            node=self._offer.node,
-            time=now,
-            key=message.key or "",
-            to=message.to or "",
-        )
-        return Emission(sent, self._sink, order.slot, order.epoch, order.is_exclusive)
+        self._save(data)
 
 
 async def run_task(

@@ -19,8 +19,8 @@ from types import NoneType
 from typing import Any, TypeVar
 
 from rota.model.errors import Invalid
-from rota.sdk.context import Reply, Request, RequestDoor
 from rota.services.core.codes import Ret
+from rota.services.core.context import Reply, Request, RequestDoor
 from rota.services.core.frames import BOX, Layout, wire
 from rota.services.core.handlers import Function, Handler, Hooks
 

@@ -30,9 +30,9 @@ from rota.runtime.printed import service_lines
 from rota.runtime.worker.roles import Setup
 from rota.runtime.worker.tee import About
 from rota.sdk.app import App
-from rota.sdk.context import Client, Reply, Request
 from rota.sdk.service import Service
 from rota.services.core.codes import Ret
+from rota.services.core.context import Client, Reply, Request
 from rota.services.core.frames import FrameCodec, wire
 from rota.services.core.parcels import (
     ADDRESS,

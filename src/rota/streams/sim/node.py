@@ -23,12 +23,12 @@ from rota.outputs.catalogue import PublishedCatalogue
 from rota.outputs.memory import MemoryCommitter
 from rota.outputs.verdict import Moves, PublishVerdict, Turn
 from rota.runtime.pipes.brief import Order
-from rota.sdk.context import Batch
 from rota.sim.network import TIMEOUT, SimStore
 from rota.sim.world import Machine, World
 from rota.sources.open import open_source
 from rota.sources.port import Batch as Read
 from rota.store.port import Expect, Write
+from rota.streams.core.context import Batch
 from rota.streams.core.manifest import Manifest
 from rota.streams.core.records import kind_of
 from rota.streams.core.spec import StreamSpec

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from functools import partial
 
 from rota.outputs.port import Committer, Draft
-from rota.sdk.context import Batch
 from rota.sources.port import Batch as Read
 from rota.sources.port import Source
+from rota.streams.core.context import Batch
 from rota.streams.core.manifest import Range
 from rota.streams.task.transform import Transform, TransformResult
 

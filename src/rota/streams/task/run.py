@@ -26,11 +26,11 @@ from rota.model.errors import Invalid, NotFound, RotaError, Unavailable, Unknown
 from rota.model.ids import Instant, LeaseId, NodeId, Revision
 from rota.outputs.port import Committer, Draft, KeepsLetters, Letter, Unfit
 from rota.outputs.verdict import Turn
-from rota.sdk.context import Batch
 from rota.sources.port import Batch as Read
 from rota.sources.port import Reader, Replaceable, Source, Vanished
 from rota.store.follow import follow
 from rota.store.port import Put, Store
+from rota.streams.core.context import Batch
 from rota.streams.core.group import hesitation
 from rota.streams.core.manifest import Offsets
 from rota.streams.core.plan import MADE_ANEW

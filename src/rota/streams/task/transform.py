@@ -22,7 +22,7 @@ import msgspec
 
 from rota.kit.faults import described
 from rota.model.errors import Denied, Invalid, Unavailable, Unknown
-from rota.sdk.context import Batch, Record
+from rota.streams.core.context import Batch, Record
 
 Rows: TypeAlias = Any
 """A list of dicts, or columns (`pyarrow.RecordBatch`): what a committer's draft takes."""

@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from operator import attrgetter
 
 from rota.kit.time.epoch import milliseconds
-from rota.sdk.context import Records
 from rota.sources.port import Record as Read
+from rota.streams.core.context import Records
 from rota.streams.core.records import Group
 
 LATE, EARLY, EMPTY = "late", "early", "without a value"

@@ -9,8 +9,8 @@ from inspect import iscoroutinefunction
 import pytest
 
 from rota.kit.time import virtual
-from rota.sdk.context import Reply
 from rota.services.core.codes import Ret
+from rota.services.core.context import Reply
 from rota.services.core.handlers import Handler, Hooks
 from rota.services.core.spec import HandlerSpec
 from rota.services.node.desk import RequestRunner

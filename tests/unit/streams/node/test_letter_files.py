@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.sdk.context import Record
+from rota.streams.core.context import Record
 from rota.streams.node.letter_files import Letters, NotKept
 from rota.streams.task.transform import DeadLetter
 

@@ -18,11 +18,11 @@ from rota.model.errors import Invalid, Unavailable
 from rota.model.ids import NodeId, Revision
 from rota.outputs.memory import MemoryCommitter, MemoryDraft
 from rota.outputs.port import Letter, Spoiled, Unfit
-from rota.sdk.context import Batch
 from rota.sources.memory import Topic, topic
 from rota.sources.open import open_source
 from rota.sources.port import NewRecord, Vanished
 from rota.store import Delete, Put, Store, open_store
+from rota.streams.core.context import Batch
 from rota.streams.core.records import Dismissal, Group, Phase, StreamTaskStatus, TaskState
 from rota.streams.task.pace import FIRST, ReadPace
 from rota.streams.task.run import Assigned, SequenceLimits, StreamTask

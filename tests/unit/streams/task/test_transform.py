@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.sdk.context import Batch, Record
+from rota.streams.core.context import Batch, Record
 from rota.streams.task.transform import SURPLUS, TooManyErrors, TooSlow, Transform
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from rota.kit.time.epoch import milliseconds
-from rota.sdk.context import Record
 from rota.sources.port import Record as Read
+from rota.streams.core.context import Record
 from rota.streams.core.records import Group
 from rota.streams.task.window import EARLY, EMPTY, LATE, taken
 
