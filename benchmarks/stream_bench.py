@@ -46,7 +46,8 @@ from rota.sources import url as urls
 from rota.store import Put, open_store
 from rota.streams.core.context import Batch
 from rota.streams.core.records import Group, Phase
-from rota.streams.task.run import Assigned, StreamTask
+from rota.streams.task.assigned import Assigned
+from rota.streams.task.run import StreamTask
 from rota.streams.task.transform import Transform
 from tests.kit import obtain
 from tests.kit.process import ROOT

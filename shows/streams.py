@@ -17,7 +17,8 @@ from rota.sources import NewRecord, open_source
 from rota.store import Put, Store, open_store
 from rota.streams.core.context import Batch
 from rota.streams.core.records import Group, Phase, SkipRecord, StreamState, StreamTaskStatus, TaskState
-from rota.streams.task.run import Assigned, StreamTask
+from rota.streams.task.assigned import Assigned
+from rota.streams.task.run import StreamTask
 from rota.streams.task.transform import Transform
 from shows.ground import figure
 from shows.report import Line, show

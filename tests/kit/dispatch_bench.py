@@ -2,7 +2,9 @@
 
 import msgspec
 
-from rota.services.core.dispatch import Caller, Dispatch, WorkerSeat
+from rota.services.core.dispatch.dispatch import Dispatch
+from rota.services.core.dispatch.requests import Caller
+from rota.services.core.dispatch.seats import WorkerSeat
 from rota.services.core.frames import BOX, wire
 from rota.services.core.parcels import ADDRESS, ANSWERED, DONE
 from rota.services.core.table import CmdRoute, Table
@@ -71,11 +73,11 @@ class Bench:
             ticket
             for group in it.groups.values()
             for ticket in (
-                *group.again,
-                *(ticket for line in group.lines.values() for ticket in line),
+                *group.queue.again,
+                *(ticket for line in group.queue.lines.values() for ticket in line),
                 *(ticket for seat in group.seats.values() for ticket in seat.held.values()),
             )
             if not ticket.is_answered
         }
-        gone = it.drops["answer to a client that is gone"]
-        return it.requests == it.answers + it.silent + gone + len(here)
+        gone = it.answers.drops["answer to a client that is gone"]
+        return it.requests == it.answers.sent + it.answers.silent + gone + len(here)

@@ -28,7 +28,8 @@ from rota.streams.core.context import Batch
 from rota.streams.core.records import Group, StreamStatus, StreamTaskStatus, StreamWishes
 from rota.streams.core.spec import StreamSpec, declared
 from rota.streams.fleet.keep import keep_streams
-from rota.streams.task.run import Assigned, SequenceLimits, StreamTask
+from rota.streams.task.assigned import Assigned, SequenceLimits
+from rota.streams.task.run import StreamTask
 from rota.streams.task.transform import Transform
 from tests.kit.virtual_trials import CLOCK
 

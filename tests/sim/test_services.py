@@ -4,7 +4,9 @@ import msgspec
 import pytest
 
 from rota.services.core.codes import Ret
-from rota.services.core.dispatch import Dispatch
+from rota.services.core.dispatch.deadlines import Deadlines
+from rota.services.core.dispatch.dispatch import Dispatch
+from rota.services.core.dispatch.workers import Workers
 from rota.services.core.table import merged
 from rota.services.sim import node as service_node
 from rota.services.sim.scenario import BROKEN
@@ -39,19 +41,21 @@ def test_a_missing_safeguard_is_found(broken: str) -> None:
 def keeps_watching(self, seat, now, lost=Dispatch.seat_lost):
     """A lost worker's requests keep their deadlines, also those that were answered."""
     answered = [ticket for ticket in seat.held.values() if ticket.is_answered and ticket.deadline is not None]
-    watched = [ticket for ticket in answered if ticket.number in self._deadlines.get(ticket.route.timeout, ())]
+    watched = [
+        ticket for ticket in answered if ticket.number in self.deadlines.by_timeout.get(ticket.route.timeout, ())
+    ]
     lost(self, seat, now)
     for ticket in watched:
-        self._watch(ticket)
+        self.deadlines.watch(ticket)
 
 
 def forgets_the_gone(self, caller):
     """What waits for a client that hung up is dropped without a word."""
     caller.is_open = False
     for group in self.groups.values():
-        for ticket in list(group.lines.get(caller, ())):
-            self._take_out(group, ticket)
-            self._unwatch(ticket)
+        for ticket in list(group.queue.lines.get(caller, ())):
+            group.queue.take_out(ticket)
+            self.deadlines.unwatch(ticket)
 
 
 def flips_no_seats(self, group, generation):
@@ -74,24 +78,24 @@ def routes_by_ready_groups_only(old, new, target):
 
 def lets_the_late_wait(self, ticket):
     """What waits too long is answered, and stays in its queue."""
-    self._fail(ticket, Ret.DEADLINE)
+    self.answers.fail(ticket, Ret.DEADLINE)
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize(
-    ("name", "mistake"),
+    ("part", "name", "mistake"),
     [
-        ("seat_lost", keeps_watching),
-        ("caller_gone", forgets_the_gone),
-        ("_flip", flips_no_seats),
-        ("_move_on", lambda self, group, now: None),
-        ("_is_late", lets_the_late_wait),
-        ("_pump", lambda self, group, now: None),
-        ("_unwatch", lambda self, ticket: None),
+        (Dispatch, "seat_lost", keeps_watching),
+        (Dispatch, "caller_gone", forgets_the_gone),
+        (Dispatch, "_flip", flips_no_seats),
+        (Dispatch, "_move_on", lambda self, group, now: None),
+        (Dispatch, "_is_late", lets_the_late_wait),
+        (Workers, "pump", lambda self, group, now: None),
+        (Deadlines, "unwatch", lambda self, ticket: None),
     ],
 )
-def test_a_mistake_in_the_dispatch_is_found(monkeypatch: pytest.MonkeyPatch, name, mistake) -> None:
-    monkeypatch.setattr(Dispatch, name, mistake)
+def test_a_mistake_in_the_dispatch_is_found(monkeypatch: pytest.MonkeyPatch, part, name, mistake) -> None:
+    monkeypatch.setattr(part, name, mistake)
     assert first_violation()
 
 

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from rota.kit.histogram import Histogram
-from rota.services.core.dispatch import REASONS, SHOWN, Dispatch
+from rota.services.core.dispatch.answers import REASONS
+from rota.services.core.dispatch.dispatch import Dispatch
+from rota.services.core.dispatch.workers import SHOWN
 from rota.services.core.records import Latency, ServiceStat, SlowRequest
 from rota.services.core.routing import ROUTER
 from rota.services.core.table import BENCHMARK
@@ -49,24 +51,24 @@ def figures(
     return ProxyFigures(
         clients=clients,
         requests=dispatch.requests,
-        answers=dispatch.answers,
-        silent=dispatch.silent,
+        answers=dispatch.answers.sent,
+        silent=dispatch.answers.silent,
         busy={number: len(group.seats) - free[number] for number, group in groups.items()},
         idle=free,
-        pending={number: group.pending for number, group in groups.items()},
+        pending={number: group.queue.pending for number, group in groups.items()},
         in_flight={number: group.in_flight for number, group in groups.items()},
         given={number: group.given for number, group in groups.items()},
         done={number: group.done for number, group in groups.items()},
-        discarded={number: group.discarded for number, group in groups.items()},
-        times=list(dispatch.times),
-        failures={REASONS[ret]: count for ret, count in dispatch.failures.items()},
-        drops=dict(Counter(dispatch.drops) + Counter(drops)),
-        latencies=[(group, cmd, histogram.counts) for (group, cmd), histogram in dispatch.latencies.items()],
+        discarded={number: group.queue.discarded for number, group in groups.items()},
+        times=list(dispatch.answers.times),
+        failures={REASONS[ret]: count for ret, count in dispatch.answers.failures.items()},
+        drops=dict(Counter(dispatch.answers.drops) + Counter(drops)),
+        latencies=[(group, cmd, histogram.counts) for (group, cmd), histogram in dispatch.answers.latencies.items()],
         uptime=uptime,
         cpu=cpu,
         slow=[
             (each.seat.worker, each.group, each.cmd, now - each.given, each.seat.generation, each.seat.is_leaving)
-            for each in dispatch.slow(now)
+            for each in dispatch.workers.slow(now)
             if each.seat is not None
         ],
     )

@@ -12,7 +12,7 @@ import contextlib
 import socket
 from typing import TYPE_CHECKING
 
-from rota.services.core.dispatch import Caller
+from rota.services.core.dispatch.requests import Caller
 from rota.services.core.frames import BadFrame
 from rota.services.core.parcels import ADDRESS, UDP
 from rota.services.proxy.intake import receive

@@ -11,7 +11,7 @@ from typing import cast
 
 import msgspec
 
-from rota.services.core.dispatch import Dispatch
+from rota.services.core.dispatch.dispatch import Dispatch
 from rota.services.core.frames import wire
 from rota.services.core.table import Table
 from rota.services.proxy.clients import TcpClient, UdpClient
@@ -170,23 +170,23 @@ class Front:
 
     def send(self) -> float | None:
         """Do what is to be done at the end of a turn; when to look again."""
-        dispatch = self.dispatch
-        look_again = dispatch.expire(self.now)
-        if dispatch.overdue:
-            for seat in dispatch.overdue:
+        workers, answers = self.dispatch.workers, self.dispatch.answers
+        look_again = self.dispatch.expire(self.now)
+        if workers.overdue:
+            for seat in workers.overdue:
                 self._overdue(seat.worker, any(not ticket.is_answered for ticket in seat.held.values()))
-            dispatch.overdue.clear()
-        if dispatch.finished:
-            for seat in dispatch.finished:
+            workers.overdue.clear()
+        if workers.finished:
+            for seat in workers.finished:
                 self._finished(seat.worker)
-            dispatch.finished.clear()
-        while dispatch.touched_seats:
-            seats, dispatch.touched_seats = dispatch.touched_seats, []
+            workers.finished.clear()
+        while workers.touched:
+            seats, workers.touched = workers.touched, []
             for line in cast("list[WorkerConnection]", seats):
                 line.is_touched = False
                 line.flush()
-        while dispatch.touched_callers:
-            callers, dispatch.touched_callers = dispatch.touched_callers, []
+        while answers.touched:
+            callers, answers.touched = answers.touched, []
             for client in cast("list[TcpClient | UdpClient]", callers):
                 client.is_touched = False
                 client.flush()

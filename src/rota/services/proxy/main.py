@@ -179,7 +179,7 @@ class Proxy:
         self._pipe.send(Overdue(worker, holds_others))
 
     def _tell_held_up(self, front: Front) -> None:
-        for ticket in front.dispatch.held_up(front.now):
+        for ticket in front.dispatch.workers.held_up(front.now):
             assert ticket.seat is not None
             seconds, requests = round(front.now - ticket.given, 1), len(ticket.seat.held)
             self._pipe.send(HeldUp(ticket.seat.worker, ticket.cmd, seconds, requests))

@@ -3,7 +3,7 @@
 import socket
 from typing import TYPE_CHECKING
 
-from rota.services.core.dispatch import WorkerSeat
+from rota.services.core.dispatch.seats import WorkerSeat
 from rota.services.core.frames import BadFrame
 from rota.services.core.parcels import RETURNED, ParcelDecoder
 from rota.services.proxy.intake import receive

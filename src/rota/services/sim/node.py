@@ -3,7 +3,7 @@
 Which workers there are, which generation has a group's requests and who gets which request is decided by the product's
 own code: `runtime.crew.posts`, `runtime.crew.plan`, `services.core.declared_table`, `services.core.table` and
 `dispatch`, over real parcels. What is simulated are processes and lines: what one sends to another arrives in order,
-after a while, and a worker that dies is noticed after what it had sent before. """
+after a while, and a worker that dies is noticed after what it had sent before."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -23,7 +23,9 @@ from rota.runtime.crew import plan as crew
 from rota.runtime.crew.plan import CrewMember, DrainWorker, KillWorker, StartWorker, WorkerPhase
 from rota.runtime.crew.posts import Post
 from rota.services.core.declared_table import table
-from rota.services.core.dispatch import Caller, Dispatch, WorkerSeat
+from rota.services.core.dispatch.dispatch import Dispatch
+from rota.services.core.dispatch.requests import Caller
+from rota.services.core.dispatch.seats import WorkerSeat
 from rota.services.core.parcels import ADDRESS, ANSWERED, DONE, GIVEN, READY, RETURNED, ParcelDecoder, returned
 from rota.services.core.routing import ROUTER
 from rota.services.core.spec import ServiceSpec
@@ -313,23 +315,23 @@ class SimProxy:
         dispatch = self.dispatch
         look_again = dispatch.expire(self.now)
         self._node.observer.turned(self)
-        for seat in dispatch.overdue:
+        for seat in dispatch.workers.overdue:
             holds_others = any(not ticket.is_answered for ticket in seat.held.values())
             self._to_agent.send(partial(self._node.overdue, seat.worker, holds_others))
-        dispatch.overdue.clear()
-        for seat in dispatch.touched_seats:
+        dispatch.workers.overdue.clear()
+        for seat in dispatch.workers.touched:
             assert isinstance(seat, SimSeat)
             seat.is_touched = False
             seat.process.down.send(partial(seat.process.hear, b"".join(seat.outbox)))
             seat.outbox.clear()
-        dispatch.touched_seats.clear()
-        for caller in dispatch.touched_callers:
+        dispatch.workers.touched.clear()
+        for caller in dispatch.answers.touched:
             assert isinstance(caller, SimClient)
             caller.is_touched = False
             for answer in caller.outbox:
                 caller.down.send(partial(caller.heard, caller, answer))
             caller.outbox.clear()
-        dispatch.touched_callers.clear()
+        dispatch.answers.touched.clear()
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None if look_again is None else self._loop.call_at(look_again, self._end_turn)

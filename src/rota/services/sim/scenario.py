@@ -28,11 +28,15 @@ from random import Random
 from typing import Any
 
 from rota.services.core.codes import Ret
-from rota.services.core.dispatch import Dispatch, PendingRequest, WorkerGroup, WorkerSeat
+from rota.services.core.dispatch.answers import Answers
+from rota.services.core.dispatch.dispatch import Dispatch
+from rota.services.core.dispatch.requests import PendingRequest
+from rota.services.core.dispatch.seats import WorkerGroup, WorkerSeat
 from rota.services.core.frames import BOX, wire
 from rota.services.core.parcels import FINISH, GIVEN, ParcelDecoder
 from rota.services.core.routing import ByField, ByRange, ByWorker, Rule
 from rota.services.core.spec import HandlerSpec, ServiceSpec
+from rota.services.core.table import Table
 from rota.services.sim.node import DRAIN, SERVICE, Act, Fate, Outcome, SimClient, SimNode, SimProxy, SimWorker
 from rota.sim.outside import in_process
 from rota.sim.world import SimProcess, World
@@ -58,20 +62,20 @@ CALM_FATES: Mapping[Outcome, int] = {"answer": 95, "silent": 5}
 WIRE = wire(BOX)
 
 
-class Losing(Dispatch):
+class SilentOnLoss(Answers):
     """Says nothing to those whose worker was lost."""
 
-    def _fail(self, ticket: PendingRequest, ret: Ret) -> None:
+    def fail(self, ticket: PendingRequest, ret: Ret) -> None:
         if ret != Ret.WORKER_LOST:
-            super()._fail(ticket, ret)
+            super().fail(ticket, ret)
 
 
-class Repeating(Dispatch):
+class EveryAnswer(Answers):
     """Passes every answer on, also the second."""
 
-    def _answer(self, ticket: PendingRequest, answer: bytes) -> None:
+    def pass_on(self, ticket: PendingRequest, answer: bytes) -> None:
         ticket.is_answered = False
-        super()._answer(ticket, answer)
+        super().pass_on(ticket, answer)
 
 
 class Retrying(Dispatch):
@@ -85,15 +89,15 @@ class Hasty(Dispatch):
     """Ends a worker that should leave without asking what it holds, as the original does."""
 
     def seat_leaves(self, worker: int, now: float, patience: float = float("inf")) -> bool:
-        if seat := self.seats.get(worker):
+        if seat := self.workers.seats.get(worker):
             seat.outbox.append(FINISH)
-            self._touch(seat)
+            self.workers.touch(seat)
         return seat is not None
 
 
-BROKEN: Mapping[str, type[Dispatch]] = {
-    "lost": Losing,
-    "once": Repeating,
+BROKEN: Mapping[str, Callable[[Table], Dispatch]] = {
+    "lost": lambda table: Dispatch(table, SilentOnLoss()),
+    "once": lambda table: Dispatch(table, EveryAnswer()),
     "again": Retrying,
     "leave": Hasty,
 }
@@ -333,10 +337,10 @@ class ServicesScenario:
             self._world.violate(broken)
 
     def _broken_by_seats(self, dispatch: Dispatch, now: float) -> Iterator[str]:
-        for seat in dispatch.seats.values():
+        for seat in dispatch.workers.seats.values():
             if len(seat.held) > seat.capacity:
                 yield f"worker {seat.worker} has {len(seat.held)} requests, and can take {seat.capacity}"
-        for seat in dispatch.touched_seats:
+        for seat in dispatch.workers.touched:
             group = dispatch.groups.get(seat.group)
             gets = [number != 0 for number, _, _ in ParcelDecoder(GIVEN).feed(b"".join(seat.outbox))]
             if any(gets) and group is not None and seat.generation != group.active:
@@ -345,20 +349,20 @@ class ServicesScenario:
                 yield f"worker {seat.worker} got a request although it leaves"
             if False in gets[:-1]:
                 yield f"worker {seat.worker} got a request after it was told to finish"
-        for seat in dispatch.overdue:
+        for seat in dispatch.workers.overdue:
             if not any(_had_its_time(ticket, now) for ticket in seat.held.values()):
                 yield f"worker {seat.worker} is overdue, and had no request for all of its time"
 
     def _broken_by_queues(self, dispatch: Dispatch) -> Iterator[str]:
         for group in dispatch.groups.values():
-            again, lines = len(group.again), group.lines
+            again, lines = len(group.queue.again), group.queue.lines
             waiting = sum(map(len, lines.values())) if lines else 0
-            if group.pending != waiting + again:
-                yield f"group {group.number} counts {group.pending} that wait, and has {waiting + again}"
+            if group.queue.pending != waiting + again:
+                yield f"group {group.number} counts {group.queue.pending} that wait, and has {waiting + again}"
             if waiting > QUEUE // 2 and (waiting > QUEUE or max(map(len, lines.values())) > QUEUE // 2):
                 yield f"group {group.number} has too many waiting: {[len(line) for line in lines.values()]}"
-            if group.free and group.pending:
-                yield f"group {group.number} lets {group.pending} wait beside an idle worker"
+            if group.free and group.queue.pending:
+                yield f"group {group.number} lets {group.queue.pending} wait beside an idle worker"
 
     def _broken_by_tickets(self, dispatch: Dispatch, tickets: Collection[PendingRequest], now: float) -> Iterator[str]:
         here = 0
@@ -369,10 +373,11 @@ class ServicesScenario:
                     yield f"request {ticket.number} is late, and was not answered"
             elif ticket.seat is None:
                 yield f"request {ticket.number} was answered, and still waits"
-        gone = dispatch.drops.get("answer to a client that is gone", 0)
-        if dispatch.requests != dispatch.answers + dispatch.silent + gone + here:
+        requests, answers = dispatch.requests, dispatch.answers
+        gone = answers.drops.get("answer to a client that is gone", 0)
+        if requests != answers.sent + answers.silent + gone + here:
             yield (
-                f"{dispatch.requests} requests came; {dispatch.answers} answered, {dispatch.silent} silent, "
+                f"{requests} requests came; {answers.sent} answered, {answers.silent} silent, "
                 f"{gone} gone and {here} here are another number"
             )
 
@@ -437,9 +442,9 @@ def _tickets(dispatch: Dispatch) -> list[PendingRequest]:
     """All that is in one place or another."""
     found: list[PendingRequest] = []
     for group in dispatch.groups.values():
-        if group.pending:
-            found += group.again
-            for line in group.lines.values():
+        if group.queue.pending:
+            found += group.queue.again
+            for line in group.queue.lines.values():
                 found += line
         for seat in group.seats.values():
             if seat.held:

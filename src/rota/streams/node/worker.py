@@ -50,8 +50,9 @@ from rota.streams.core.spec import StreamSpec
 from rota.streams.core.vanished import Skip, decide
 from rota.streams.node.lent import OWN, LentStore
 from rota.streams.node.letter_files import Letters
+from rota.streams.task.assigned import PATIENCE, Assigned, SequenceLimits
 from rota.streams.task.progress import GROUP_GONE
-from rota.streams.task.run import PATIENCE, Assigned, SequenceLimits, StreamTask
+from rota.streams.task.run import StreamTask
 from rota.streams.task.transform import Call, Transform, call_here
 
 

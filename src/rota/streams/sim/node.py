@@ -33,8 +33,9 @@ from rota.streams.core.manifest import Manifest
 from rota.streams.core.records import kind_of
 from rota.streams.core.spec import StreamSpec
 from rota.streams.node.lent import OWN, Lender, LentStore
+from rota.streams.task.assigned import Assigned, SequenceLimits
 from rota.streams.task.progress import GROUP_GONE, TaskProgress
-from rota.streams.task.run import Assigned, SequenceLimits, StreamTask
+from rota.streams.task.run import StreamTask
 from rota.streams.task.transform import Transform
 
 STEPS: Mapping[Key, tuple[str, float]] = {

@@ -8,46 +8,37 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import ExitStack, aclosing, suppress
-from dataclasses import dataclass
+from contextlib import aclosing, suppress
 from datetime import datetime, timedelta
-from functools import partial
 from random import random
 from typing import TypeVar
 
-import msgspec
-
 from rota.kit.bell import Bell
-from rota.kit.record import replace
 from rota.kit.time.backoff import delays
 from rota.kit.time.clock import Clock
 from rota.model import codec, keys
-from rota.model.errors import Invalid, NotFound, RotaError, Unavailable, Unknown
-from rota.model.ids import Instant, LeaseId, NodeId, Revision
-from rota.outputs.port import Committer, Draft, KeepsLetters, Letter, Unfit
-from rota.outputs.verdict import Turn
+from rota.model.errors import Invalid, RotaError, Unavailable, Unknown
+from rota.model.ids import Instant, LeaseId
+from rota.outputs.port import Committer
 from rota.sources.port import Batch as Read
-from rota.sources.port import Reader, Replaceable, Source, Vanished
+from rota.sources.port import Reader, Source, Vanished
 from rota.store.follow import follow
-from rota.store.port import Put, Store
+from rota.store.port import Store
 from rota.streams.core.context import Batch
 from rota.streams.core.group import hesitation
-from rota.streams.core.manifest import Offsets
-from rota.streams.core.plan import MADE_ANEW
 from rota.streams.core.records import Group, StreamTaskStatus
-from rota.streams.task.letters import letter_of
+from rota.streams.task.assigned import PATIENCE, Assigned, SequenceLimits, Troubles
+from rota.streams.task.drafts import Drafts
 from rota.streams.task.pace import ReadPace
-from rota.streams.task.progress import ClosedSequence, Next, TaskProgress
-from rota.streams.task.remake import remake
-from rota.streams.task.transform import DeadLetter, TooManyErrors, TooSlow, Transform, TransformResult
+from rota.streams.task.progress import Next, TaskProgress
+from rota.streams.task.publishing import Publishing
+from rota.streams.task.telling import StatusTelling
+from rota.streams.task.transform import DeadLetter, TooManyErrors, TooSlow, Transform
 from rota.streams.task.window import taken
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-PATIENCE = timedelta(milliseconds=50), timedelta(seconds=2)
-"""Shortest and longest wait before something is tried again that could not be done."""
 
 FEW, REST = 100, 0.02
 """A task that read no more records than this rests so many seconds: a read costs the same, however little comes."""
@@ -58,64 +49,7 @@ LOOK = 5.0
 SLOW = 10.0
 """Seconds after which a function that has not returned is mentioned in the status."""
 
-UNREADABLE, UNFIT, VANISHED = "not readable", "does not fit", "vanished"
-
-
-class Over(RotaError):
-    """The task has failed, or was dismissed: what it is about to do is of no use."""
-
-
-class SequenceLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of a sequence a task has in its hands before it asks for a checkpoint, and how long it is silent."""
-
-    rows: int = 5_000_000
-    bytes: int = 256 * 1024 * 1024
-    letters: int = 16 * 1024 * 1024
-    """Bytes of dead letters, which are in memory until they are published."""
-
-    time: timedelta | None = None
-    batch: int = 2000
-    """Records that are read at a time."""
-
-    tell: timedelta = timedelta(seconds=1)
-    """The time between statuses, while nothing changes but figures."""
-
-    repeat: timedelta = timedelta(seconds=10)
-    """The time between statuses that are all alike: one may have gone with a lease, and its age shows that it lives."""
-
-
-class Assigned(msgspec.Struct, frozen=True, kw_only=True):
-    """Which task it is."""
-
-    stream: str
-    group: str
-    slot: int
-    epoch: Revision
-    node: NodeId
-    life: str = ""
-    """Which process it is, of those that have this epoch one after the other."""
-
-    def __str__(self) -> str:
-        return f"{self.stream}/{self.group}#{self.slot} epoch {self.epoch} on {self.node}"
-
-
-@dataclass
-class _Troubles:
-    """What keeps a task from its work, each empty if nothing does."""
-
-    group: str = ""
-    """Why what the group is now is not understood; the task goes on by what the group was before."""
-
-    output: str = ""
-    """Why nothing can be opened or published."""
-
-    source: str = ""
-    """Why nothing can be read."""
-
-    @property
-    def gravest(self) -> str:
-        """What to report of them."""
-        return self.group or self.output or self.source
+VANISHED = "vanished"
 
 
 class StreamTask:
@@ -141,28 +75,13 @@ class StreamTask:
         """
         self._assigned, self._transform, self._store = assigned, transform, store
         self._source, self._committer, self._clock = source, committer, clock
-        self._limits, self._lease = limits or SequenceLimits(), lease
-        self._put_aside, self._vanished = put_aside, vanished
+        self._limits, self._vanished = limits or SequenceLimits(), vanished
         self._pace = ReadPace(self._limits.batch)
         self._called: Instant | None = None
         """Since when the function is at work."""
 
         self._progress: TaskProgress | None = None
-        self._drafts: dict[int, Draft] = {}
-        self._remade: set[int] = set()
-        """Sequences that were made again, without records that the output refuses."""
-
-        self._remaking = transform.again()
-        """What the function failed on, and the output refused, in sequences that were made again."""
-
-        self._aside: dict[int, set[tuple[int, int]]] = {}
-        self._letters: dict[int, list[Letter]] = {}
-        """By sequence: dead letters that are published with it, where the output keeps them."""
-        """Sequence → its records that were put aside, by partition and offset."""
-
-        self._verified = 0
-        """Sequences before this one were read from one source."""
-
+        self._drafts = Drafts(assigned, committer, put_aside)
         self._opened = 0, clock.monotonic()
         """The open sequence, and since when it is."""
 
@@ -170,13 +89,12 @@ class StreamTask:
         """Rings when something changed that another part should look at."""
 
         self._started: datetime | None = None
-        self._rows = 0
-        self._dropped: Counter[str] = Counter()
         self._latest: dict[int, int] = {}
-        self._troubles = _Troubles()
+        self._troubles = Troubles()
         self._face: object = None
-        self._told: tuple[StreamTaskStatus, Instant] | None = None
-        """The status that is in the store, and since when."""
+        self._telling = StatusTelling(store, clock, self._limits, lease)
+        parts = self._pace, self._drafts, self._troubles, self._bell
+        self._publishing = Publishing(assigned, transform, source, committer, clock, *parts, self._note)
 
     async def run(self) -> str:
         """Live until everything of the group is published or the task has failed; why it failed, or nothing."""
@@ -192,15 +110,14 @@ class StreamTask:
                 progress = await self._begin()
                 if progress.next is not Next.END:
                     async with asyncio.TaskGroup() as work:
-                        work.create_task(self._publish(progress), name="publish")
+                        work.create_task(self._publishing.run(progress), name="publish")
                         work.create_task(self._read(progress, opening), name="read")
                 for each in beside:
                     each.cancel()
             await self._tell()
         finally:
             await _closed(opening)
-            for draft in self._drafts.values():
-                draft.discard()
+            self._drafts.discard()
         return progress.error
 
     @property
@@ -338,28 +255,10 @@ class StreamTask:
         if progress.next is not Next.READ or progress.number != number or (agreed and end > agreed[partition]):
             self._transform.forget(made)
             return  # something was asked or agreed while the rows were made: they are read again, as it says
-        for rows in made.rows:
-            draft = self._draft(number, progress.starts)
-            before = draft.rows
-            draft.append(rows)
-            self._rows += draft.rows - before
-        self._drop(number, made)
-        self._dropped += dropped
+        self._drafts.append(number, progress.starts, made.rows)
+        self._drafts.drop(number, made)
+        self._drafts.dropped += dropped
         self._move(progress, partition, end, len(records))
-
-    def _drop(self, number: int, made: TransformResult) -> None:
-        """Put records of a sequence aside, and count them; those that are aside already stay as they are."""
-        known = self._aside.setdefault(number, set())
-        for why, letters in ((UNREADABLE, made.letters), (UNFIT, made.unfit)):
-            if fresh := [each for each in letters if _place(each) not in known]:
-                if isinstance(self._committer, KeepsLetters):
-                    self._letters.setdefault(number, []).extend(
-                        letter_of(self._assigned.stream, each) for each in fresh
-                    )
-                else:
-                    self._put_aside(fresh)
-                self._dropped[why] += len(fresh)
-                known.update(map(_place, fresh))
 
     async def _go_past(self, progress: TaskProgress, error: Vanished) -> None:
         """Go on behind what is gone, if that is what the stream wants, or end."""
@@ -372,7 +271,7 @@ class StreamTask:
             return
         end = _first(progress.limit(error.partition), upto)
         log.warning("records are gone", extra={"stream": self._assigned.stream, "why": str(error), "next": end})
-        self._dropped[VANISHED] += end - at
+        self._drafts.dropped[VANISHED] += end - at
         self._move(progress, error.partition, end, 0)
 
     def _move(self, progress: TaskProgress, partition: int, end: int, records: int) -> None:
@@ -384,143 +283,16 @@ class StreamTask:
         if progress.number != self._opened[0]:
             self._opened = progress.number, self._clock.monotonic()
 
-    def _draft(self, number: int, starts: Offsets) -> Draft:
-        """The draft of a sequence; it is made when it is first needed, which may be never until its publish."""
-        if number not in self._drafts:
-            self._drafts[number] = self._committer.draft(str(self._assigned), starts)
-        return self._drafts[number]
-
     def _wants(self, progress: TaskProgress) -> str:
         """Why the open sequence should end."""
         if not progress.starts or progress.ends is not None or progress.offsets == progress.starts:
             return ""
-        draft, age = self._drafts.get(progress.number), self._clock.monotonic() - self._opened[1]
-        if draft is not None and draft.rows >= self._limits.rows:
-            return f"it has {draft.rows} rows"
-        if draft is not None and draft.bytes >= self._limits.bytes:
-            return f"it has {draft.bytes} bytes"
-        letters = sum(len(each.line) for each in self._letters.get(progress.number, ()))
-        if letters >= self._limits.letters:
-            return f"it has {letters} bytes of dead letters"
+        if full := self._drafts.fullness(progress.number, self._limits):
+            return full
+        age = self._clock.monotonic() - self._opened[1]
         if self._limits.time is not None and age >= self._limits.time.total_seconds():
             return f"it is {age:.0f} s old"
         return ""
-
-    # Publishing
-
-    async def _publish(self, progress: TaskProgress) -> None:
-        """Publish what is closed, in order, until nothing more can come."""
-        waits = delays(*PATIENCE, random)
-        while progress.next is not Next.END:
-            heard = self._bell.count
-            if not progress.closed:
-                await self._bell.wait(heard)
-            elif await self._is_of_one_source(progress) and await self._publish_one(progress, progress.closed[0]):
-                waits = delays(*PATIENCE, random)
-                self._note(progress)
-            else:
-                await asyncio.sleep(next(waits).total_seconds())
-
-    async def _is_of_one_source(self, progress: TaskProgress) -> bool:
-        """Was the next sequence read from its group's source alone? False: not, or it has to be asked again.
-
-        A client may follow a topic's name into the one made anew under it. If the source is still the same once all
-        was read, all was read from it. One that is deleted has no other in its place, and what was read is published.
-        """
-        if progress.closed[0].number < self._verified:
-            return True
-        upto = progress.number
-        try:
-            is_same = await self._source_is_same(progress.group)
-        except (Unavailable, Unknown) as error:
-            self._troubles.output = str(error)
-            return False
-        except RotaError as error:
-            progress.fail(str(error))
-            return False
-        if is_same:
-            self._verified = upto
-        else:
-            progress.fail(f"it cannot publish: {MADE_ANEW}")
-        return is_same
-
-    async def _source_is_same(self, group: Group) -> bool:
-        source = self._source
-        try:
-            if isinstance(source, Replaceable) and await source.replaced(group.partitions):
-                return False
-            now = await source.identity()
-        except NotFound:
-            return True
-        return None in (now, group.identity) or now == group.identity
-
-    async def _publish_one(self, progress: TaskProgress, sequence: ClosedSequence) -> bool:
-        """Try to publish a sequence; was it decided?"""
-        starts = {each.partition: each.start for each in sequence.ranges}
-        draft = self._draft(sequence.number, starts)
-        if isinstance(self._committer, KeepsLetters):
-            self._committer.keep_letters(draft, self._letters.get(sequence.number, ()))
-        try:
-            verdict = await self._committer.publish(draft, sequence.ranges)
-        except (Unavailable, Unknown) as error:
-            self._troubles.output = str(error)
-            return False
-        except Unfit as error:
-            return await self._publish_the_rest(progress, sequence, error)
-        except RotaError as error:
-            progress.fail(f"it cannot publish: {error}")
-            return True
-        self._troubles.output = ""
-        progress.told(sequence, verdict)
-        if verdict.turn is Turn.AHEAD:
-            return False
-        self._drafts.pop(sequence.number).discard()
-        self._aside.pop(sequence.number, None)
-        self._letters.pop(sequence.number, None)
-        return True
-
-    async def _publish_the_rest(self, progress: TaskProgress, sequence: ClosedSequence, refused: Unfit) -> bool:
-        """Make a sequence again without the records whose rows its output refuses; is there nothing to try again?"""
-        if sequence.number in self._remade:
-            progress.fail(
-                f"it cannot publish: {refused}; no single record is at fault, only several together are refused"
-            )
-            return True
-        self._troubles.output = str(refused)
-        try:
-            draft = await self._made_again(progress, sequence)
-        except (RotaError, TooManyErrors, TooSlow) as error:
-            self._troubles.output = str(error)
-            if not isinstance(error, Unavailable | Unknown):
-                progress.fail(f"it cannot publish: {error}")
-            return bool(progress.error)
-        self._remade.add(sequence.number)
-        self._verified = min(self._verified, sequence.number)  # it was read once more: perhaps of another source
-        before, self._drafts[sequence.number] = self._drafts[sequence.number], draft
-        self._rows += draft.rows - before.rows
-        before.discard()
-        return False
-
-    async def _made_again(self, progress: TaskProgress, sequence: ClosedSequence) -> Draft:
-        """A draft with the rows of a sequence that its output takes; the records of the others are put aside."""
-        draft = self._committer.draft(str(self._assigned), {each.partition: each.start for each in sequence.ranges})
-        transform, show = self._remaking.copied(), partial(self._shown_again, progress)
-        with ExitStack() as undo:
-            undo.callback(draft.discard)
-            made = await remake(sequence.ranges, self._source, show, transform, self._committer, draft, self._pace.size)
-            self._drop(sequence.number, made)  # on disk before anything without them is published
-            self._remaking = transform
-            undo.pop_all()
-        return draft
-
-    def _shown_again(self, progress: TaskProgress, batch: Read, end: int) -> Batch:
-        """What the function saw of a batch up to `end`; what was dropped then is counted already."""
-        if progress.error:
-            raise Over(progress.error)
-        records = [each for each in batch.records if each.offset < end]
-        progress.moves += len(records)  # it is no standstill
-        shown = taken(batch.partition, records, progress.group, Counter(), self._clock.wall())
-        return Batch(self._assigned.stream, shown, {batch.partition: min(end, batch.next)}, batch.topic)
 
     # Telling
 
@@ -532,21 +304,8 @@ class StreamTask:
             await self._tell()
 
     async def _tell(self) -> None:
-        status, now = self._status(), self._clock.monotonic()
-        if status is None or self._is_known(status, now):
-            return
-        self._told = None
-        key = keys.stream_task(status.stream, status.group, status.slot, status.epoch)
-        with suppress(Unavailable, Unknown):  # it is told again
-            await self._store.commit(Put(key, codec.encode(status), self._lease))
-            self._told = status, now
-
-    def _is_known(self, status: StreamTaskStatus, now: Instant) -> bool:
-        """Was it told a short while ago, but for the time?"""
-        if self._told is None:
-            return False
-        told, since = self._told
-        return now - since < self._limits.repeat.total_seconds() and replace(status, at=told.at) == told
+        if (status := self._status()) is not None:
+            await self._telling.tell(status)
 
     def _status(self) -> StreamTaskStatus | None:
         progress, assigned = self._progress, self._assigned
@@ -565,8 +324,8 @@ class StreamTask:
             offsets=dict(progress.offsets),
             progress=progress.moves,
             wants_checkpoint=self._wants(progress),
-            rows=self._rows,
-            dropped=dict(self._dropped),
+            rows=self._drafts.rows,
+            dropped=dict(self._drafts.dropped),
             latest=dict(self._latest),
             trouble=self._troubles.gravest or self._slowness(),
             error=progress.error,
@@ -593,10 +352,6 @@ async def _closed(opening: asyncio.Future[Reader]) -> None:
     opening.cancel()
     with suppress(asyncio.CancelledError, RotaError):
         await (await opening).close()
-
-
-def _place(letter: DeadLetter) -> tuple[int, int]:
-    return letter.record.partition, letter.record.offset
 
 
 def _first(limit: int | None, offset: int) -> int:

@@ -3,7 +3,8 @@
 import pytest
 
 from rota.services.core.codes import Ret
-from rota.services.core.dispatch import Dispatch, WorkerSeat
+from rota.services.core.dispatch.dispatch import Dispatch
+from rota.services.core.dispatch.seats import WorkerSeat
 from rota.services.core.frames import MAPLE_TASK, wire
 from rota.services.core.parcels import ANSWERED, DONE, FINISH, GIVEN, NO_LIMIT, ParcelDecoder
 from rota.services.core.routing import ROUTER, ByField, ByRange, ByWorker
@@ -26,10 +27,10 @@ def test_an_idle_worker_gets_a_request_at_once(client):
     [(number, left, parcel)] = ParcelDecoder(GIVEN).feed(b"".join(seat.outbox))
     assert parcel == client.address + WIRE.frame(cmd=1, sn=7)
     assert (number, left) == (1, NO_LIMIT)
-    assert bench.dispatch.touched_seats == [seat]
+    assert bench.dispatch.workers.touched == [seat]
     bench.done(seat)
     assert client.answers() == [(7, 0)]
-    assert bench.dispatch.touched_callers == [client]
+    assert bench.dispatch.answers.touched == [client]
 
 
 def test_first_come_first_served(client):
@@ -103,7 +104,7 @@ def test_what_cannot_be_routed_is_refused(client, changes, cmd, ret):
     bench = Bench(**changes)
     bench.ask(client, 5, cmd=cmd)
     assert client.answers() == [(5, ret)]
-    assert bench.dispatch.failures == {ret: 1}
+    assert bench.dispatch.answers.failures == {ret: 1}
     assert bench.is_balanced
 
 
@@ -113,8 +114,8 @@ def test_a_full_queue_refuses():
     for sn, caller in enumerate(callers):
         bench.ask(caller, sn)
     assert [caller.answers() for caller in callers] == [[], [], [], [], [(4, Ret.QUEUE_FULL)]]
-    assert bench.dispatch.groups[1].discarded == 1
-    assert bench.dispatch.groups[1].pending == 4
+    assert bench.dispatch.groups[1].queue.discarded == 1
+    assert bench.dispatch.groups[1].queue.pending == 4
 
 
 def test_one_caller_has_half_of_the_queue_at_most(client):
@@ -136,7 +137,7 @@ def test_a_service_that_does_not_tell_failures_is_silent(client):
     bench = Bench(answers_failures=False)
     bench.ask(client, 1, cmd=9)
     assert client.answers() == []
-    assert (bench.dispatch.failures[Ret.UNKNOWN_CMD], bench.dispatch.silent) == (1, 1)
+    assert (bench.dispatch.answers.failures[Ret.UNKNOWN_CMD], bench.dispatch.answers.silent) == (1, 1)
     assert bench.is_balanced
 
 
@@ -149,7 +150,7 @@ def test_a_handler_may_choose_silence(client):
     bench.ask(client, 1, 2)
     bench.done(seat, flags=DONE, answer=b"")
     assert client.answers() == []
-    assert bench.dispatch.silent == 1
+    assert bench.dispatch.answers.silent == 1
     assert bench.holds(seat) == [2]
     assert bench.is_balanced
 
@@ -163,7 +164,7 @@ def test_a_request_answered_early_keeps_its_worker_until_it_is_done(client):
     assert bench.holds(seat) == [1]
     bench.done(seat, flags=DONE, answer=b"")
     assert bench.holds(seat) == [2]
-    assert bench.dispatch.silent == 0
+    assert bench.dispatch.answers.silent == 0
 
 
 def test_only_the_first_answer_counts(client):
@@ -173,7 +174,7 @@ def test_only_the_first_answer_counts(client):
     bench.done(seat, flags=ANSWERED)
     bench.done(seat)
     assert client.answers() == [(1, 0)]
-    assert bench.dispatch.drops == {"late answer": 1}
+    assert bench.dispatch.answers.drops == {"late answer": 1}
 
 
 def test_word_about_nothing_that_the_worker_has_is_dropped(client):
@@ -185,7 +186,7 @@ def test_word_about_nothing_that_the_worker_has_is_dropped(client):
     bench.dispatch.returned(seat, number + 1, DONE | ANSWERED, b"not there", bench.now)
     assert client.outbox == []
     assert bench.holds(seat) == [1]
-    assert bench.dispatch.drops == {"stray answer": 2}
+    assert bench.dispatch.answers.drops == {"stray answer": 2}
 
 
 def test_a_parcel_without_an_answer_answers_nothing(client):
@@ -220,7 +221,7 @@ def test_a_request_that_waits_too_long_is_answered_and_never_runs(client):
     assert client.answers() == []
     assert bench.pass_time(0.1) is None
     assert client.answers() == [(1, Ret.DEADLINE)]
-    assert bench.dispatch.groups[1].discarded == 1
+    assert bench.dispatch.groups[1].queue.discarded == 1
     assert bench.worker().held == {}
     assert bench.is_balanced
 
@@ -234,7 +235,7 @@ def test_what_is_too_late_does_not_run_even_if_nobody_has_looked_yet(client):
     assert client.answers() == [(1, 0), (2, Ret.DEADLINE)]
     assert seat.held == {}
     assert bench.dispatch.expire(bench.now) is None
-    assert bench.dispatch.overdue == []
+    assert bench.dispatch.workers.overdue == []
 
 
 def test_a_request_that_works_too_long_is_answered_and_its_worker_is_overdue(client):
@@ -243,7 +244,7 @@ def test_a_request_that_works_too_long_is_answered_and_its_worker_is_overdue(cli
     bench.ask(client, 1)
     bench.pass_time(2.0)
     assert client.answers() == [(1, Ret.DEADLINE)]
-    assert bench.dispatch.overdue == [seat]
+    assert bench.dispatch.workers.overdue == [seat]
     bench.dispatch.seat_lost(seat, bench.now)
     assert client.answers() == [(1, Ret.DEADLINE)]
     assert bench.is_balanced
@@ -256,9 +257,9 @@ def test_a_worker_is_not_overdue_for_the_time_that_a_request_waited(client):
     seat = bench.worker()
     assert bench.pass_time(0.5) == 3.5
     assert client.answers() == [(1, Ret.DEADLINE)]
-    assert bench.dispatch.overdue == []
+    assert bench.dispatch.workers.overdue == []
     bench.pass_time(1.5)
-    assert bench.dispatch.overdue == [seat]
+    assert bench.dispatch.workers.overdue == [seat]
 
 
 def test_a_worker_with_a_grace_may_end_a_late_request_by_itself(client):
@@ -268,9 +269,9 @@ def test_a_worker_with_a_grace_may_end_a_late_request_by_itself(client):
     assert bench.pass_time(2.0) == 2.5
     bench.done(seat)
     assert bench.pass_time(1.0) is None
-    assert bench.dispatch.overdue == []
+    assert bench.dispatch.workers.overdue == []
     assert client.answers() == [(1, Ret.DEADLINE)]
-    assert bench.dispatch.drops == {"late answer": 1}
+    assert bench.dispatch.answers.drops == {"late answer": 1}
 
 
 def test_after_its_grace_a_worker_is_overdue(client):
@@ -279,7 +280,7 @@ def test_after_its_grace_a_worker_is_overdue(client):
     bench.ask(client, 1)
     bench.pass_time(2.0)
     bench.pass_time(0.5)
-    assert bench.dispatch.overdue == [seat]
+    assert bench.dispatch.workers.overdue == [seat]
 
 
 def test_a_worker_that_may_be_stuck_gets_no_others_until_it_returns_what_is_late(client):
@@ -308,11 +309,11 @@ def test_an_overdue_worker_is_named_again_until_it_is_gone(client):
     seat = bench.worker(capacity=2)
     bench.ask(client, 1)
     assert bench.pass_time(2.0) == 3.0
-    bench.dispatch.overdue.clear()
+    bench.dispatch.workers.overdue.clear()
     assert bench.pass_time(0.9) == 3.0
-    assert bench.dispatch.overdue == []
+    assert bench.dispatch.workers.overdue == []
     assert bench.pass_time(0.1) == 4.0
-    assert bench.dispatch.overdue == [seat]
+    assert bench.dispatch.workers.overdue == [seat]
     bench.dispatch.seat_lost(seat, bench.now)
     assert bench.pass_time(9.0) is None
 
@@ -343,7 +344,7 @@ def test_deadlines_of_tables_that_are_gone_leave_nothing_behind(client):
         bench.ask(client, 1)
         bench.done(seat)
         bench.serve(routes={1: CmdRoute(1, float(timeout))})
-    assert len(bench.dispatch._deadlines) <= 1
+    assert len(bench.dispatch.deadlines.by_timeout) <= 1
 
 
 # Clients that are gone
@@ -362,8 +363,8 @@ def test_what_a_client_sent_before_it_closed_still_runs(client):
         bench.done(seat)
     assert sorted(ran) == [1, 2, 3, 4]
     assert client.outbox == []
-    assert bench.dispatch.drops == {"answer to a client that is gone": 3}
-    assert bench.dispatch.groups[1].discarded == 0
+    assert bench.dispatch.answers.drops == {"answer to a client that is gone": 3}
+    assert bench.dispatch.groups[1].queue.discarded == 0
     assert bench.is_balanced
 
 
@@ -383,9 +384,9 @@ def test_a_client_that_leaves_is_touched_when_its_last_request_is_settled(client
     bench.ask(client, 1, 2)
     client.is_leaving = True
     bench.dispatch.returned(seat, 1, DONE, b"", bench.now)  # it chose silence
-    assert (client.unanswered, bench.dispatch.touched_callers) == (1, [])
+    assert (client.unanswered, bench.dispatch.answers.touched) == (1, [])
     bench.dispatch.returned(seat, 2, DONE, b"", bench.now)
-    assert (client.unanswered, bench.dispatch.touched_callers) == (0, [client])
+    assert (client.unanswered, bench.dispatch.answers.touched) == (0, [client])
 
 
 # Bytes that wait
@@ -400,10 +401,10 @@ def test_what_waits_is_bounded_in_bytes(callers):
         for client in clients:
             bench.ask(client, sn)
     group = bench.dispatch.groups[1]
-    assert group.size == group.pending * size == callers * 5 * size
+    assert group.queue.size == group.queue.pending * size == callers * 5 * size
     assert all(len(client.answers()) == 7 for client in clients)
-    seats = [bench.worker() for _ in range(group.pending)]
-    assert (group.size, group.pending, len(seats)) == (0, 0, 5 * callers)
+    seats = [bench.worker() for _ in range(group.queue.pending)]
+    assert (group.queue.size, group.queue.pending, len(seats)) == (0, 0, 5 * callers)
     assert [client.waiting for client in clients] == [0] * callers
     assert bench.is_balanced
 
@@ -411,9 +412,9 @@ def test_what_waits_is_bounded_in_bytes(callers):
 def test_one_frame_may_wait_whatever_its_size(client):
     bench = Bench(queue_bytes=1)
     bench.ask(client, 1)
-    assert bench.dispatch.groups[1].pending == 1
+    assert bench.dispatch.groups[1].queue.pending == 1
     bench.ask(Client(), 2)
-    assert bench.dispatch.groups[1].pending == 1
+    assert bench.dispatch.groups[1].queue.pending == 1
 
 
 # Workers that do not end
@@ -428,11 +429,13 @@ def test_a_worker_that_should_have_left_is_named_after_its_patience_and_again_af
     named = []
     for _ in range(100):
         bench.pass_time(1)
-        named += [(bench.now, ticket.seat, bench.now - ticket.given) for ticket in bench.dispatch.held_up(bench.now)]
+        named += [
+            (bench.now, ticket.seat, bench.now - ticket.given) for ticket in bench.dispatch.workers.held_up(bench.now)
+        ]
     assert named == [(15, seat, 15), (25, seat, 25), (45, seat, 45), (85, seat, 85)]
     bench.done(seat)
-    assert bench.dispatch.held_up(bench.now + 1000) == []
-    assert [ticket.seat for ticket in bench.dispatch.slow(bench.now)] == [other]
+    assert bench.dispatch.workers.held_up(bench.now + 1000) == []
+    assert [ticket.seat for ticket in bench.dispatch.workers.slow(bench.now)] == [other]
 
 
 def test_slow_requests_are_shown_the_oldest_first_and_not_too_many(client):
@@ -442,9 +445,9 @@ def test_slow_requests_are_shown_the_oldest_first_and_not_too_many(client):
         seats.append(bench.worker())
         bench.ask(client, sn)
         bench.pass_time(1)
-    assert [ticket.seat for ticket in bench.dispatch.slow(bench.now)] == seats[:6]
+    assert [ticket.seat for ticket in bench.dispatch.workers.slow(bench.now)] == seats[:6]
     bench.pass_time(100)
-    assert [ticket.seat for ticket in bench.dispatch.slow(bench.now)] == seats[:10]
+    assert [ticket.seat for ticket in bench.dispatch.workers.slow(bench.now)] == seats[:10]
 
 
 # Workers that are gone
@@ -479,7 +482,7 @@ def test_a_second_run_keeps_the_time_of_the_first(client):
     bench.dispatch.seat_lost(seat, bench.now)
     bench.pass_time(2.0)
     assert client.answers() == [(1, Ret.DEADLINE)]
-    assert bench.dispatch.groups[1].pending == 0
+    assert bench.dispatch.groups[1].queue.pending == 0
 
 
 def test_a_worker_is_lost_only_once(client):
@@ -578,7 +581,7 @@ def test_a_group_that_is_closed_works_off_what_waits(client):
     bench.dispatch.seat_lost(seat, bench.now)
     assert client.answers() == [(1, 0), (2, 0)]
     assert 2 not in bench.dispatch.groups
-    assert not any(group == 2 for group, _ in bench.dispatch.latencies)
+    assert not any(group == 2 for group, _ in bench.dispatch.answers.latencies)
 
 
 def test_a_leaving_worker_of_another_generation_does_not_work_off_a_closed_group(client):
@@ -680,7 +683,7 @@ def test_a_function_of_the_users_chooses_in_a_worker_of_its_own(client):
     assert bench.holds(two) == [1]
     bench.done(two)
     assert client.answers() == [(1, 0)]
-    assert list(bench.dispatch.latencies) == [(2, 1)]
+    assert list(bench.dispatch.answers.latencies) == [(2, 1)]
 
 
 @pytest.mark.parametrize(
@@ -719,7 +722,7 @@ def test_what_is_routed_while_its_client_closes_still_runs(client):
     choose(bench, router, 1)
     assert bench.holds(one) == [1]
     bench.done(one)
-    assert bench.dispatch.drops == {"answer to a client that is gone": 1}
+    assert bench.dispatch.answers.drops == {"answer to a client that is gone": 1}
     assert bench.is_balanced
 
 
@@ -775,7 +778,7 @@ def test_clear_drops_what_waits_and_leaves_what_runs(client):
     assert bench.dispatch.clear([1, 1, 7]) == {1: 2}
     assert client.answers() == [(2, Ret.QUEUE_FULL), (3, Ret.QUEUE_FULL)]
     assert bench.holds(seat) == [1]
-    assert bench.dispatch.groups[1].discarded == 2
+    assert bench.dispatch.groups[1].queue.discarded == 2
     assert bench.dispatch.clear(None) == {1: 0, 2: 1}
     assert bench.is_balanced
 
@@ -820,7 +823,7 @@ def test_giving_up_answers_all_that_is_here_once(client):
     bench.done(seat)
     assert sorted(client.answers()) == [(1, Ret.STOPPING), (2, Ret.STOPPING)]
     assert bench.pass_time(9) is None
-    assert bench.dispatch.overdue == []
+    assert bench.dispatch.workers.overdue == []
     assert bench.is_balanced
 
 
@@ -834,5 +837,5 @@ def test_durations_are_counted_below_their_marks(client):
         bench.ask(client, 1)
         bench.now += took
         bench.done(seat)
-    assert bench.dispatch.times == [2, 1, 1, 0, 0, 1, 1]
-    assert bench.dispatch.latencies[1, 1].total() == 6
+    assert bench.dispatch.answers.times == [2, 1, 1, 0, 0, 1, 1]
+    assert bench.dispatch.answers.latencies[1, 1].total() == 6

@@ -101,7 +101,7 @@ class AnythingHappens(RuleBasedStateMachine):
         if looks:
             look_again = self.dispatch.expire(self.bench.now)
             assert look_again is None or look_again > self.bench.now
-            self.dispatch.overdue.clear()
+            self.dispatch.workers.overdue.clear()
 
     @rule(changes=TABLES)
     def other_code_comes(self, changes):
@@ -109,7 +109,7 @@ class AnythingHappens(RuleBasedStateMachine):
 
     @rule(groups=st.none() | st.lists(st.sampled_from([1, 2, 3])))
     def somebody_clears(self, groups):
-        waiting = {number: group.pending for number, group in self.dispatch.groups.items() if number != ROUTER}
+        waiting = {number: group.queue.pending for number, group in self.dispatch.groups.items() if number != ROUTER}
         dropped = self.dispatch.clear(groups)
         assert dropped == {number: waiting[number] for number in waiting if groups is None or number in groups}
 
@@ -117,11 +117,11 @@ class AnythingHappens(RuleBasedStateMachine):
     def everything_adds_up(self):
         assert self.bench.is_balanced
         for group in self.dispatch.groups.values():
-            lines = [len(line) for line in group.lines.values()]
-            assert group.pending == sum(lines) + len(group.again)
+            lines = [len(line) for line in group.queue.lines.values()]
+            assert group.queue.pending == sum(lines) + len(group.queue.again)
             assert sum(lines) <= QUEUE
             assert max(lines, default=0) <= QUEUE // 2
-            assert not (group.free and group.pending)
+            assert not (group.free and group.queue.pending)
             assert all(seat.generation == group.active and not seat.is_leaving for seat in group.free)
             assert set(group.free) == {seat for seat in group.seats.values() if seat.is_free}
             assert group.is_known or group.seats

@@ -2,7 +2,9 @@
 
 import msgspec
 
-from rota.services.core.dispatch import Caller, Dispatch, WorkerSeat
+from rota.services.core.dispatch.dispatch import Dispatch
+from rota.services.core.dispatch.requests import Caller
+from rota.services.core.dispatch.seats import WorkerSeat
 from rota.services.core.figures import ProxyFigures, figures, stat
 from rota.services.core.frames import BOX, wire
 from rota.services.core.parcels import ANSWERED, DONE

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from rota.services.core.dispatch import WorkerSeat
+from rota.services.core.dispatch.seats import WorkerSeat
 from rota.services.core.frames import BOX, wire
 from rota.services.core.parcels import ANSWERED, DONE
 from rota.services.core.table import CmdRoute, Table
@@ -36,7 +36,7 @@ class Bench:
         """The worker answers all that it holds."""
         for number in list(self.seat.held):
             self.front.dispatch.returned(self.seat, number, DONE | ANSWERED, answer, self.front.now)
-        self.front.dispatch.touched_seats.clear()
+        self.front.dispatch.workers.touched.clear()
         self.front.send()
 
 
@@ -158,14 +158,14 @@ def test_the_datagrams_of_one_sender_leave_room_for_others(bench):
         one.sendto(FRAME, where)
         listening.ready(READ)
     waits = some.front.dispatch.groups[1]
-    assert waits.pending == 5, "half of what may wait"
+    assert waits.queue.pending == 5, "half of what may wait"
     other.sendto(FRAME, where)
     listening.ready(READ)
-    assert waits.pending == 6
+    assert waits.queue.pending == 6
     some.front.dispatch.clear(None)
-    assert all(caller.waiting == 0 for caller in some.front.dispatch.touched_callers)
+    assert all(caller.waiting == 0 for caller in some.front.dispatch.answers.touched)
     some.front.send()
-    some.front.dispatch.touched_callers.clear()
+    some.front.dispatch.answers.touched.clear()
     one.sendto(FRAME, where)
     listening.ready(READ)
-    assert waits.pending == 1, "what it had waiting before counts no more"
+    assert waits.queue.pending == 1, "what it had waiting before counts no more"

@@ -24,8 +24,9 @@ from rota.sources.port import NewRecord, Vanished
 from rota.store import Delete, Put, Store, open_store
 from rota.streams.core.context import Batch
 from rota.streams.core.records import Dismissal, Group, Phase, StreamTaskStatus, TaskState
+from rota.streams.task.assigned import Assigned, SequenceLimits
 from rota.streams.task.pace import FIRST, ReadPace
-from rota.streams.task.run import Assigned, SequenceLimits, StreamTask
+from rota.streams.task.run import StreamTask
 from rota.streams.task.transform import DeadLetter, Transform
 from tests.kit.committers import move
 from tests.kit.virtual_trials import CLOCK

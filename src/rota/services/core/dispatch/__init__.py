@@ -1,0 +1,1 @@
+"""Which request goes to which worker: what waits, who works, what is late, and what is answered."""
