@@ -1,15 +1,15 @@
 """Dispatch: which request goes to which worker, and what is answered when none can have it.
 
-It knows no socket and reads no clock: whoever serves the sockets says what happened and when, and then sends what lies
-in the outboxes of the callers and seats that were touched. The same calls give the same answers, so that the simulator
-can prove that every request is answered once, whatever dies.
+It knows no socket and reads no clock. The code that serves the sockets reports what happened and when, and then sends
+the contents of the outboxes of the callers and seats that were touched. The same calls give the same answers, so that
+the simulator can prove that every request is answered once, whatever dies.
 
-A request waits in its group's queue: first come, first served, and one after the other among callers, so that one who
-sends a thousand does not keep the others waiting. It goes to a worker that has room, and only to one of the group's
-active generation. Its ticket says who asked; it is in exactly one place (waiting, or held by a seat) until it is done.
+A request waits in its group's queue: first come, first served, and callers take turns, so that a caller that sends a
+thousand does not delay the others. It goes to a worker that has room, and only to one of the group's active generation.
+Its ticket says who asked; it is in exactly one place (waiting, or held by a seat) until it is done.
 
-A request's time counts from its arrival, and its client hears at the end of it. A worker is only overdue when it has
-had the request for all that time: otherwise a long queue would cost the workers that could shorten it.
+A request's timeout counts from its arrival; when it ends, the client gets an answer. A worker is overdue only when it
+has held the request for the whole timeout: otherwise a long queue would end the workers that could shorten it.
 
 Every request is answered once: by its handler, which may choose silence, or by us with a code that says why not. A
 request that arrived whole runs whether or not its client is still there: many messages want no answer, and their
@@ -33,13 +33,14 @@ REASONS: Mapping[Ret, str] = {ret: ret.name.lower().replace("_", " ") for ret in
 """Each code in words, as it is counted."""
 
 SLOW = 10.0
-"""Seconds that a worker has had a request, from which on it is shown as slow."""
+"""Seconds that a worker must have held a request for the request to be listed as slow."""
 
 SHOWN = 10
-"""Slow requests that are shown, the oldest first."""
+"""The number of slow requests listed, the oldest first."""
 
 TELL_AGAIN = 1.0
-"""Seconds until a worker that is overdue is named again: it may have held others then, and only the late one now."""
+"""Seconds until an overdue worker is reported again: the first report may have said that it holds others, and now it
+holds only the late one."""
 
 
 class Caller:
@@ -49,7 +50,7 @@ class Caller:
 
     def __init__(self, address: bytes) -> None:
         self.address = address
-        """As workers are told (`parcels.ADDRESS`)."""
+        """The client's address as it is sent to workers (`parcels.ADDRESS`)."""
 
         self.outbox: list[bytes] = []
         self.unanswered = 0
@@ -59,7 +60,7 @@ class Caller:
         """Bytes of its requests that wait for a worker."""
 
         self.is_leaving = False
-        """Does it ask nothing more? It is touched when its last request is settled."""
+        """Does the client send no more requests? It is touched when its last request is settled."""
 
         self.is_open = True
         self.is_touched = False
@@ -88,14 +89,14 @@ class PendingRequest:
         self.group, self.route, self.arrived = group, route, now
         self.deadline = now + route.timeout if route.timeout is not None else None
         self.seat: WorkerSeat | None = None
-        """Who has it; None while it waits."""
+        """The worker that has it; None while it waits."""
 
         self.given = now
         """When its worker got it."""
 
         self.is_answered = False
         self.has_run = False
-        """Was a worker lost with it? It may run a second time, not a third."""
+        """Was a worker lost while it ran this request? It may run a second time, not a third."""
 
 
 class WorkerSeat:
@@ -111,15 +112,15 @@ class WorkerSeat:
         self.capacity, self.grace = capacity, grace
         self.held: dict[int, PendingRequest] = {}
         self.late: set[int] = set()
-        """Requests that it has had for too long: until it returns them, it may be stuck, and gets no others."""
+        """Requests that it has held for too long. Until it returns them it may be stuck, and gets no others."""
 
         self.outbox: list[bytes] = []
         self.is_free = self.is_leaving = self.is_touched = False
         self.left = 0.0
-        """When it was told to leave, if it was."""
+        """When it was asked to leave; None if it was not."""
 
         self.patience = float("inf")
-        """Seconds after which it is reported that it has not left."""
+        """Seconds after which it is reported that the worker has not left."""
 
 
 class WorkerGroup:
@@ -128,7 +129,7 @@ class WorkerGroup:
     def __init__(self, number: int) -> None:
         self.number = number
         self.is_known = False
-        """Is it in the table? One that is not works off what it has."""
+        """The callers with waiting requests, in the order of their turns, and those requests."""
 
         self.active = 0
         """The generation whose seats get requests."""
@@ -142,7 +143,7 @@ class WorkerGroup:
         """Requests of the active generation that may run again, their worker having been lost; they come first."""
 
         self.pending = self.size = 0
-        """How many requests wait, and how many bytes they have."""
+        """The number of waiting requests, and their size in bytes."""
 
         self.given = self.done = self.discarded = 0
 
@@ -169,14 +170,14 @@ class Dispatch:
         self.touched_callers: list[Caller] = []
         self.touched_seats: list[WorkerSeat] = []
         self.overdue: list[WorkerSeat] = []
-        """Workers that did not end a request in time; somebody should end them."""
+        """Workers that did not end a request in time; the agent should end them."""
 
         self.finished: list[WorkerSeat] = []
-        """Workers that were told to end, having done all that they held."""
+        """Workers that were asked to end and have finished all they held."""
 
         self._deadlines: dict[float, OrderedDict[int, PendingRequest]] = {}
         self._graces: dict[int, tuple[float, WorkerSeat]] = {}
-        """Requests that are late, until when their workers may still have them."""
+        """Late requests, and until when their workers may still hold them."""
 
         self._last = 0
         self.table = table
@@ -215,7 +216,7 @@ class Dispatch:
         return not any(group.pending or group.in_flight for group in self.groups.values())
 
     def give_up(self) -> None:
-        """Answer all that is here: there is no time left for it."""
+        """Answer all requests with an error: no time is left to run them."""
         for group in self.groups.values():
             held = [ticket for seat in group.seats.values() for ticket in seat.held.values()]
             for ticket in held:
@@ -224,7 +225,7 @@ class Dispatch:
                 self._fail(ticket, Ret.STOPPING)
 
     def clear(self, numbers: Iterable[int] | None) -> dict[int, int]:
-        """Drop what waits in these groups, or in all; how many there were. Their clients are told.
+        """Drop the requests that wait in these groups, or in all; returns how many. Their clients get an error.
 
         What waits for a routing function has no group yet, and stays.
         """
@@ -265,7 +266,7 @@ class Dispatch:
         caller.outbox.clear()
 
     def expire(self, now: float) -> float | None:
-        """Answer what has had its time; when to look again."""
+        """Answer the requests whose timeout has passed; returns when to call this again."""
         next_at: float | None = None
         for line in self._deadlines.values():
             while line:
@@ -285,7 +286,7 @@ class Dispatch:
     # Workers
 
     def seat_joined(self, seat: WorkerSeat, now: float) -> None:
-        """A worker is there."""
+        """A worker is ready."""
         self.seats[seat.worker] = seat
         group = self._group(seat.group)
         group.seats[seat.worker] = seat
@@ -308,7 +309,8 @@ class Dispatch:
         return True
 
     def held_up(self, now: float) -> list[PendingRequest]:
-        """The oldest request of each worker that should have left and still has some; after twice as long once more."""
+        """The oldest request of each worker that should have left and still holds some; once more after twice the
+        patience."""
         found = []
         for seat in self.seats.values():
             if seat.is_leaving and seat.held and now - seat.left >= seat.patience:
@@ -344,7 +346,7 @@ class Dispatch:
             self._forget(group)
 
     def returned(self, seat: WorkerSeat, number: int, flags: int, answer: bytes, now: float) -> None:
-        """A worker said something about a request."""
+        """A worker answered a request, or reported its end."""
         ticket = seat.held.get(number)
         if ticket is None:
             self.drops["stray answer"] += 1
