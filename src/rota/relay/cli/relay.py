@@ -27,10 +27,10 @@ RELAYS = "NODE", "UP", "HOME", "MAP", "LINES", "WINDOW", "PASSED ON", "WAITING",
 SINKS = "NODE", "SINK", "STATE", "CONFIRMED", "UNDER WAY", "WAITING", "SPOOLED", "SPOOL", "REJECTED", "TROUBLE"
 
 PACE = 1.0
-"""Seconds from one look to the next."""
+"""Seconds between two samples."""
 
 SETTLED = 6.0
-"""Seconds for which looks must find nothing left: relays write their figures every 5 s."""
+"""Seconds during which every sample must find nothing left: relays write their figures every 5 s."""
 
 node_option = click.option("--node", metavar="ID", shell_complete=names.nodes, help="Only the relay of this node.")
 
@@ -119,7 +119,8 @@ async def _drain(target: FleetTarget, node: str | None, timeout: timedelta) -> i
 
 
 async def _until_idle(fleet: FleetClient, node: str | None) -> AsyncGenerator[RelayList, None]:
-    """How relays are, look by look, until they have had nothing left for a while: what a look sees may be old."""
+    """The relays, sample by sample, until they have had nothing left for `SETTLED` seconds: a sample may be out of
+    date."""
     idle_since: float | None = None
     while True:
         seen = await fleet.do(relays.list_relays, node=node)
@@ -153,7 +154,7 @@ def _left(seen: RelayList) -> str:
 
 
 def _tell(seen: RelayList) -> None:
-    """One look."""
+    """Print one sample."""
     if not seen.relays:
         tables.say("no relays; a node has one once its app declares a kind with a sink")
         return

@@ -1,13 +1,13 @@
 """The relay's core: where each message goes that is handed over, and when it is acked.
 
-It knows no socket, disk or broker and reads no clock. Whoever runs it says what happened and when, asks `take_touched`
+It knows no socket, disk or broker and reads no clock. Its caller reports what happened and when, asks `take_touched`
 where something is to be done, does it (`InboundLine.acked`, `Outlet.to_publish`, `Outlet.to_spool`, `Outlet.to_read`,
-`PeerRelay.take`), and says how it went. The same calls give the same answers, so that the simulator can try them by the
-thousand.
+`PeerRelay.take`), and reports how it went. The same calls give the same answers, so that the simulator can try them by
+the thousand.
 
 A message meets its copies at the relay that the map names; what becomes of it there is in `home`. Only when that is
-known are its hand-overs acked, so whoever sent it keeps it until it is safe. Elsewhere a message is passed on, and
-acked when its home has acked it. An ack says which messages were rejected.
+known are its hand-overs acked, so its sender keeps it until it is safe. Elsewhere a message is passed on, and acked
+when its home has acked it. An ack says which messages were rejected.
 
 When the map changes, what was not begun goes to its new home at once; what was begun ends here. What is awaited from
 the homes before, and owed to those that follow, is in `moves`.
@@ -63,7 +63,7 @@ class Relay:
     # Lines
 
     def join(self, line: InboundLine, age: float | None, now: Instant) -> None:
-        """Somebody will hand messages over. `age`: as in `took`."""
+        """A sender opens a line, to hand messages over. `age`: as in `took`."""
         self.senders.join(line, age, now)
 
     def took(
@@ -72,7 +72,7 @@ class Relay:
         """A batch came on a line.
 
         The oldest message that its sender may hold and has no ack for was emitted `age` seconds ago; None: it holds
-        none. Senders tell this at least each second, with an empty batch if they have nothing else: as long as one
+        none. Senders report this at least each second, with an empty batch if they have nothing else: as long as one
         holds a copy of a message, its id must be remembered.
         """
         if not line.is_open:
@@ -84,7 +84,8 @@ class Relay:
         self._touches.go_on(line)
 
     def line_lost(self, line: InboundLine) -> None:
-        """A line broke. What it handed over goes on; its sender comes back with what it has no ack for, or is gone."""
+        """A line broke. What it handed over goes on; its sender reconnects and sends again what it has no ack for, or
+        is gone."""
         self.senders.lost(line)
 
     def host_gone(self, sender: str) -> None:
@@ -96,8 +97,8 @@ class Relay:
     def members_are(self, nodes: Iterable[NodeId], now: Instant) -> None:
         """The nodes that have relays. Each opens a line to every home, also if it has nothing to pass on.
 
-        One that has not done so may hold messages that others have sent, and the window lasts for it. One that is gone
-        is not waited for, nothing is shipped to it, and what it held will not come.
+        A relay without a line yet may hold messages that others have sent, so the window must cover it. A relay that is
+        gone is not waited for, nothing is shipped to it, and what it held will not come.
         """
         members = frozenset(nodes) - {self.node}
         for node in sorted(self._members - members):
@@ -108,15 +109,15 @@ class Relay:
 
     @property
     def map(self) -> RelayMap | None:
-        """The map that this relay goes by."""
+        """The map that this relay uses."""
         return self.moves.map
 
     def accepts(self, version: int) -> bool:
-        """Does this relay go by that version of the map? Hand-overs of others are refused."""
+        """Does this relay use that version of the map? Hand-overs of relays that use another version are refused."""
         return self.map is not None and self.map.version == version
 
     def map_changed(self, relay_map: RelayMap, now: Instant) -> list[InboundLine]:
-        """Go by this map from now on. Returns the peers' lines, which are over: they go by another version."""
+        """Use this map from now on. Returns the peers' lines, which end here because they belong to the old version."""
         if self.map is not None and relay_map.version <= self.map.version:
             return []
         over = [line for line in self.senders.lines if line.is_peer]
@@ -129,7 +130,7 @@ class Relay:
         return over
 
     def take_shipment(self, shipment: Shipment, now: Instant) -> bool:
-        """Know from now on what the giver knows; False if it is for another version of the map."""
+        """Take in what the giver of resources knows of them; False if it is for another version of the map."""
         if not self.accepts(shipment.version):
             return False
         self.window.take_in(shipment.excerpts, now)
@@ -142,7 +143,8 @@ class Relay:
     # Exclusive resources
 
     def fence(self, kind: str, resource: str, epoch: int) -> None:
-        """The resource's assignment has this epoch: exclusive tasks of earlier ones are not listened to any more."""
+        """The resource's assignment has this epoch: messages of exclusive tasks of earlier epochs are refused from now
+        on."""
         place = self._place(kind, resource)
         place.floor = max(place.floor, epoch)
 
@@ -169,7 +171,7 @@ class Relay:
         return None if since is None else max(0.0, now - since)
 
     def acked(self, peer: PeerRelay, sequence: int, refused: Iterable[RefusedMessage] = ()) -> None:
-        """A peer has acked what it was handed, up to this batch; of these messages it says that they were rejected."""
+        """A peer has acked all batches up to this one, and rejected these of their messages."""
         reasons = {(each.sequence, each.id): each.why for each in refused}
         for number, batch in peer.acked(sequence):
             self.passed_on += len(batch)
@@ -180,25 +182,25 @@ class Relay:
         self._touches.peer(peer)
 
     def peer_broke(self, peer: PeerRelay) -> None:
-        """The way to a peer broke, or it went by another map: all goes again."""
+        """The line to a peer broke, or the peer uses another map: everything without an ack is sent again."""
         peer.broke()
         self._touches.peer(peer)
 
     # Time
 
     def advance(self, now: Instant) -> None:
-        """Time has passed: forget what is old, and wait no longer than we should."""
+        """Time has passed: forget old messages, and stop waiting for what is overdue."""
         self.window.advance(now, earliest(self.senders.since(), self._held_here()))
         self._stop_waiting(self.moves.late(now), now)
         self.home.write_off(now)
 
     def take_touched(self) -> Touched:
-        """Where something is to be done, each once; it is not told again."""
+        """The places where something is to be done, each once; a second call does not return them again."""
         return self._touches.take()
 
     @property
     def is_idle(self) -> bool:
-        """Has everything its fate, and is nothing left in a spool?"""
+        """Do all messages have their outcome, and are all spools empty?"""
         return (
             not self._held_back
             and all(outlet.is_idle for outlet in self.home.outlets.values())
@@ -238,11 +240,11 @@ class Relay:
     # Inside: who may hold messages
 
     def _held_here(self) -> Instant | None:
-        """Since when hosts of this node may hold messages, or we hold some back."""
+        """Since when hosts of this node may hold messages, or this relay holds some back."""
         return earliest(self.senders.since_here(), self._held_back[0].since if self._held_back else None)
 
     def _expect_peers(self, now: Instant) -> None:
-        """Other relays have messages for us only while the map names us."""
+        """Update which peers may have messages for this relay: all of them while the map names it, otherwise none."""
         is_home = self.map is not None and self.node in self.map.nodes
         self.senders.expect_peers(self._members if is_home else (), now)
 
@@ -256,12 +258,12 @@ class Relay:
                 self.home.arrive(emission, place, batch, since, now)
                 return
         elif place.moves_to is not None and (first := self.window.reserved.get(message.id)) is not None:
-            first.join(batch, emission.slot)  # we are not done with the first copy, so this one waits here too
+            first.join(batch, emission.slot)  # the first copy has no outcome yet, so this one waits here too
             return
         self._send_on(HeldMessage(emission, place, batch, since))
 
     def _send_on(self, held: HeldMessage) -> None:
-        """A message that is not for us, or not yet."""
+        """Route a message that has its home elsewhere, or whose home does not accept it yet."""
         home_node = held.place.home
         if home_node is None or home_node == self.node:
             self._held_back.append(held)
@@ -277,7 +279,7 @@ class Relay:
                 self._touches.block(batch.line, budget)
 
     def _again(self, held: HeldMessage, now: Instant) -> None:
-        """Find a message's way afresh."""
+        """Route a message afresh."""
         place = held.place
         if place.home == self.node and place.giver not in self.moves.waited_for:
             held.phase = AFTER_HANDED_ON[held.phase]
@@ -289,7 +291,7 @@ class Relay:
     # Inside: moves
 
     def _give_back(self, now: Instant) -> None:
-        """Everything that was not begun finds its way afresh, in order."""
+        """Route everything afresh, in order, that neither a sink nor a spool has."""
         wandering = list(self.home.take_back())
         for peer in self.peers.values():
             wandering += peer.take_all()
@@ -307,7 +309,7 @@ class Relay:
         return released
 
     def _stop_waiting(self, givers: Iterable[str], now: Instant) -> None:
-        """Nothing more is expected of these: what was held back for them may go."""
+        """Expect no shipments from these givers any more: messages held back for them may go."""
         if self.moves.stop_waiting(givers):
             for held in self._take_held_back():
                 self._again(held, now)

@@ -1,21 +1,21 @@
 """Dedup: which of the replicas' copies of a message goes out.
 
 A message is known by a 128-bit id, made of its kind, its resource, and its key or else its payload. The first copy
-reserves the id with whatever the caller wants to find again; later copies find it there, and the caller lets them share
-the first one's fate. `settle` turns a reservation into a memory: the message is safe, or was rejected for good.
-`give_back` drops it: the message went elsewhere, and whoever comes next is the first.
+reserves the id with a value of the caller's; later copies find that value, and the caller gives them the first one's
+outcome. `settle` turns a reservation into a memory: the message is safe, or was rejected for good. `give_back` drops
+it: the message went elsewhere, and the next copy counts as the first.
 
 A memory lasts `span` seconds from when it was settled, and longer if some sender may still hold a copy: the caller says
-how far back that goes. Memories lie in buckets of a quarter of the span, and a whole bucket is forgotten at once. So
-a memory may last a quarter longer than need be, and forgetting costs nothing per message.
+how far back that goes. Memories lie in buckets of a quarter of the span, and a whole bucket is forgotten at once. So a
+memory may last a quarter longer than need be, and forgetting costs nothing per message.
 
 A message without a key is known by its payload, and a replica may well send an equal one later. Within the span that
 counts as a copy. A memory that lasts longer, for a sender that may hold a copy, is for copies of other replicas only:
 what one replica alone has sent, the same replica sends anew, and so does any of two that have both sent it.
 
 An id's value in a bucket is a `Mark`, shared by all messages of a resource that a replica was the first to send. That
-keeps a memory at the size of its id and its place in a dict. The price: what one resource has in the window can only
-be found by looking at everything, which is done for all resources that move at once.
+keeps a memory at the size of its id and its place in a dict. The price: what one resource has in the window can only be
+found by looking at everything, which is done for all resources that move at once.
 
 Time arrives as an argument; nothing here reads a clock.
 """
@@ -46,9 +46,9 @@ R = TypeVar("R")
 class Ids:
     """Names the messages of one resource.
 
-    BLAKE2b rather than a faster hash, because strangers choose payloads (chat messages), and whoever finds two payloads
-    with one id has one of them suppressed. Without a key, so that every node gives the same id, and a consumer can
-    check it.
+    BLAKE2b rather than a faster hash, because strangers choose payloads (chat messages), and an attacker who finds two
+    payloads with one id can suppress one of them. Without a key, so that every node gives the same id, and a consumer
+    can check it.
     """
 
     def __init__(self, kind: str, resource: str) -> None:
@@ -77,11 +77,11 @@ class Tally:
         self.kind, self.resource = kind, resource
         self.unique = 0
         self.duplicates = 0
-        """Copies beyond the first, also of one replica: it hands over again what it has no ack for."""
+        """Copies beyond the first, including those of the same replica, which sends again what it has no ack for."""
 
         self.seen_by_one = 0
         """Messages that only one replica had sent when they were forgotten. Where there should be more than one, this
-        tells how much a lone replica would have lost."""
+        shows how much a lone replica would have lost."""
 
         self.last: Instant | None = None
         """When the last copy came."""
@@ -149,7 +149,7 @@ class DedupWindow(Generic[R]):
         """Memories that were forgotten early, because there were too many."""
 
         self.fresh: list[tuple[bytes, Mark]] | None = None
-        """What was settled since the caller took it, for one who writes it down; None if nobody does."""
+        """What was settled since the caller last took it, to be written to disk; None if it is not written anywhere."""
 
         self._span, self._width, self._most = span, span / BUCKETS, most
         self._settled = 0
@@ -176,7 +176,7 @@ class DedupWindow(Generic[R]):
         return tally
 
     def is_known(self, message_id: bytes, slot: int, *, has_key: bool = True) -> bool:
-        """Was this message settled not long ago? That `slot` has sent it too is taken note of."""
+        """Was this message settled within the window? Also records that `slot` has sent it."""
         for bucket in self._buckets:
             mark = bucket.marks.get(message_id)
             if mark is not None and (has_key or bucket.until > self._old or mark.slot not in (None, slot)):
@@ -200,13 +200,13 @@ class DedupWindow(Generic[R]):
             newest.lone[tally] = newest.lone.get(tally, 0) + 1
 
     def give_back(self, message_id: bytes) -> None:
-        """The message is not ours any more: forget that it was on its way."""
+        """The message goes elsewhere: drop its reservation."""
         self.reserved.pop(message_id, None)
 
     def advance(self, now: Instant, oldest: Instant | None = None) -> None:
         """Time has passed; `oldest`: since when some sender may hold a message that it has no ack for."""
         if self._newest.until <= now:
-            self._newest.until = now  # time may have jumped, and something been settled a moment ago
+            self._newest.until = now  # the clock may have jumped since the last message was settled
             self._newest = _Bucket(now + self._width)
             self._buckets.appendleft(self._newest)
         self._old = now - self._span
@@ -259,7 +259,7 @@ class DedupWindow(Generic[R]):
         self.tallies.pop((kind, resource), None)
 
     def _bucket(self, settled: float) -> _Bucket:
-        """The oldest bucket that lasts long enough for something settled then."""
+        """The oldest bucket that is kept long enough for something settled at that time."""
         return next((bucket for bucket in reversed(self._buckets) if bucket.until >= settled), self._newest)
 
     def _forget(self) -> int:

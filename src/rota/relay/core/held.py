@@ -1,8 +1,8 @@
-"""What a relay has in its hands: a message, and the hand-overs that wait for it.
+"""What a relay holds: messages, and the hand-overs that wait for their outcome.
 
-A hand-over is one numbered batch of a line. It is acked when each of its messages has its fate, and all batches before
-it are acked; with the ack its sender learns which messages were rejected. A message waits in one place of the relay at
-a time; copies of it are not kept, their batches join the first one's.
+A hand-over is one numbered batch of a line. It is acked when each of its messages has its outcome, and all batches
+before it are acked; with the ack its sender learns which messages were rejected. A message waits in one place of the
+relay at a time; copies of it are not kept, their batches join the first one's.
 """
 
 from collections import deque
@@ -16,14 +16,14 @@ from rota.relay.core.held_phases import HeldPhase
 from rota.sinks.port import Message
 
 OVERHEAD = 512
-"""Bytes that a message costs besides its payload, about."""
+"""Bytes that a message costs besides its payload, roughly."""
 
 CROWD = 16
 """Batches that wait for one message before those of lines that are gone are looked for."""
 
 
 class RefusedMessage(msgspec.Struct, frozen=True, array_like=True):
-    """A message of a batch that can never be delivered, as it is reported to whoever handed it over."""
+    """A message of a batch that can never be delivered, as it is reported to its sender."""
 
     sequence: int
     """Of the batch."""
@@ -57,23 +57,23 @@ class RelayedResource:
     def __init__(self, tally: Tally) -> None:
         self.tally = tally
         self.home: str | None = None
-        """Where its messages meet."""
+        """The node of the relay at which its messages meet."""
 
         self.giver: str | None = None
-        """Whose resource it was in the map before; messages wait until that one has shipped what it knows."""
+        """The home in the map before; messages wait until that relay has shipped what it knows."""
 
         self.moves_to: str | None = None
-        """Who has it now, while we are not done with what we still have of it."""
+        """The new home, while this relay still has messages of the resource."""
 
         self.unpublished = 0
-        """Messages that we took in for it, and that the sink has told no outcome of."""
+        """Messages accepted for it whose outcome the sink has not reported."""
 
         self.floor = 0
-        """The latest epoch that is known; exclusive tasks of an earlier one are not listened to."""
+        """The latest epoch that is known; messages of exclusive tasks of earlier epochs are refused."""
 
 
 class RelayLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much a relay has in its hands at most."""
+    """The limits of what a relay holds."""
 
     messages: int = 50_000
     """In memory, for each sink and each other relay."""
@@ -82,14 +82,14 @@ class RelayLimits(msgspec.Struct, frozen=True, kw_only=True):
     """As `messages`."""
 
     window: int = 1_000
-    """Under way to a sink, or to another relay."""
+    """Messages under way to a sink, or to another relay, at most."""
 
     hold: float = 30.0
     """Seconds for which messages are held back for a planned move, at most."""
 
 
 class MemoryBudget:
-    """Room for messages in memory, and the lines that are not read for want of it."""
+    """Room for messages in memory, and the lines that are not read while it is full."""
 
     __slots__ = ("blocked", "bytes", "messages", "most_bytes", "most_messages")
 
@@ -100,7 +100,7 @@ class MemoryBudget:
 
     @classmethod
     def of(cls, limits: RelayLimits) -> "MemoryBudget":
-        """As much room as these limits give to each."""
+        """The room that these limits give to each sink and each peer."""
         return cls(limits.messages, limits.bytes)
 
     @property
@@ -110,7 +110,7 @@ class MemoryBudget:
 
     @property
     def is_low(self) -> bool:
-        """Is there so much room that blocked lines may go on?"""
+        """Is there enough room for blocked lines to be read again?"""
         return self.messages * 2 <= self.most_messages and self.bytes * 2 <= self.most_bytes
 
     def add(self, held: "HeldMessage") -> None:
@@ -125,7 +125,7 @@ class MemoryBudget:
 
 
 class InboundLine:
-    """Somebody who hands messages over: a host worker of this node, or another node's relay."""
+    """A line of one sender: a host worker of this node, or another node's relay."""
 
     __slots__ = (
         "_batches", "acked", "behind", "blockers", "heard", "is_open", "is_peer", "is_touched", "last",
@@ -134,24 +134,24 @@ class InboundLine:
 
     def __init__(self, sender: str, *, is_peer: bool = False) -> None:
         self.sender, self.is_peer = sender, is_peer
-        """The host worker's name, or the node id of the other relay; it comes back under the same one."""
+        """The host worker's name, or the node id of the other relay; the sender reconnects under the same one."""
 
         self.last = self.acked = 0
         """The last batch that came; the last that is acked, and all before it."""
 
         self.refused: list[RefusedMessage] = []
-        """Messages of acked batches that were rejected, and that the sender has not been told of."""
+        """Messages of acked batches that were rejected, and that have not been reported to the sender."""
 
         self.is_open = True
         self.is_touched = False
         self.blockers: list[MemoryBudget] = []
-        """What has no room for its messages; while there is one, it should not be read."""
+        """The full budgets that its messages wait for; while there is one, the line should not be read."""
 
         self.behind: Instant | None = None
-        """Since when it may hold messages that we have not acked, as it said last; None if it holds none."""
+        """Since when the sender may hold messages without an ack, by its last report; None if it holds none."""
 
         self.heard = Instant(0.0)
-        """When it said so."""
+        """When that report came."""
 
         self._batches: deque[InboundBatch] = deque()
 
@@ -162,15 +162,16 @@ class InboundLine:
 
     @property
     def since(self) -> Instant:
-        """Since when it may hold messages: it may have emitted some after its last word, and stand still since."""
+        """Since when the sender may hold messages. It may have emitted some after its last report, and been frozen
+        since."""
         return self.heard if self.behind is None else self.behind
 
     def hear(self, age: float | None, now: Instant) -> None:
-        """Its sender said how old the oldest message is that it holds without an ack; None: it holds none."""
+        """The sender reported the age of the oldest message that it holds without an ack; None: it holds none."""
         self.behind, self.heard = None if age is None else Instant(now - age), now
 
     def take(self, sequence: int, count: int) -> "InboundBatch":
-        """A batch came, of so many messages."""
+        """A batch of `count` messages came."""
         if sequence <= self.last:
             raise Invalid(f"{self.sender}: batch {sequence} follows {self.last}; sequences must grow")
         self.last = sequence
@@ -179,7 +180,7 @@ class InboundLine:
         return batch
 
     def advance(self) -> bool:
-        """Ack what is complete; whether there is a new ack to send."""
+        """Ack the batches that are complete; returns whether there is a new ack to send."""
         before = self.acked
         while self._batches and not self._batches[0].left:
             done = self._batches.popleft()
@@ -188,12 +189,12 @@ class InboundLine:
         return self.acked > before
 
     def take_refused(self) -> tuple[RefusedMessage, ...]:
-        """What the sender is to be told of with the next ack; it is not returned again."""
+        """The rejections to report with the next ack; they are not returned again."""
         refused, self.refused = tuple(self.refused), []
         return refused
 
     def close(self) -> None:
-        """It is over: nothing comes on it any more, and nothing is told on it."""
+        """The line has ended: nothing more is read from it or sent on it."""
         self.is_open = False
         for budget in self.blockers:
             budget.blocked.remove(self)
@@ -208,7 +209,7 @@ class InboundBatch:
     def __init__(self, line: InboundLine, sequence: int, count: int) -> None:
         self.line, self.sequence = line, sequence
         self.left = count
-        """Messages without a fate."""
+        """Messages without an outcome."""
 
         self.refused: list[RefusedMessage] = []
 
@@ -236,18 +237,18 @@ class HeldMessage:
         self.phase = phase
         self.size = OVERHEAD + len(emission.message.payload)
         self.batches: list[InboundBatch] = [] if batch is None else [batch]
-        """Who waits for it; all are told its fate."""
+        """The batches that wait for its outcome."""
 
         self.sequence: int | None = None
-        """Its number in the spool, once it is there: then it has its fate, whatever the sink says of it."""
+        """Its number in the spool, once it is there. Then it counts as safe, whatever the sink reports later."""
 
         self.is_seconded = False
         """Has another replica sent it too?"""
 
     def join(self, batch: InboundBatch, slot: int) -> None:
-        """Another copy came: it shares this one's fate."""
+        """Another copy came: it gets this one's outcome."""
         if slot != self.emission.slot:
             self.is_seconded = True
-        if len(self.batches) >= CROWD:  # somebody hands it over again and again, on one line after the other
+        if len(self.batches) >= CROWD:  # a sender reconnects and hands the message over again each time
             self.batches = [each for each in self.batches if each.line.is_open]
         self.batches.append(batch)

@@ -1,11 +1,11 @@
 """The phases of a message at a relay: `TABLE`, and for each event what it makes of each phase.
 
 A relay has thousands of messages a second, so a step is one look-up: `held.phase = AFTER_TAKEN[held.phase]`. Phases are
-ints, which are hashed at once. What the sink and the spool have at the same time has phases of its own: whichever is
-done first settles the message, and the other must find that.
+ints, which are hashed at once. A message that the sink and the spool have at the same time has phases of its own: the
+first to finish settles it, and the other must find that out.
 
-An event that the phase does not allow is a mistake in the program. It raises KeyError with the phase, before anybody is
-acked: who handed the message over still has it.
+An event that the phase does not allow is a bug. It raises KeyError with the phase before any ack is sent, so the sender
+still has the message.
 """
 
 from enum import IntEnum, auto
@@ -33,23 +33,23 @@ class HeldPhase(IntEnum):
     """The sink has taken it, and it is on disk too, where it is not read back yet."""
 
     ANSWERED_WRITING = auto()
-    """The sink has told its outcome, while the spool is still writing it."""
+    """The sink has reported the outcome, while the spool is still writing the message."""
 
     READ_BACK = auto()
     """It was read from the disk, and waits for the sink."""
 
     UNDER_WAY_READ = auto()
-    """As under way and spooled, and the spool has been read past it."""
+    """As UNDER_WAY_SPOOLED, but the spool has been read past it."""
 
     DONE = auto()
-    """Its outcome is known, or others have it."""
+    """Its outcome is known, or another relay has it."""
 
 
 class HeldEvent(IntEnum):
     """What happens to a message."""
 
     TAKEN = auto()
-    """By the sink."""
+    """The sink has taken it."""
 
     ANSWERED = auto()
     """The sink has confirmed or rejected it."""
@@ -58,10 +58,10 @@ class HeldEvent(IntEnum):
     WRITTEN = auto()
     WRITE_REFUSED = auto()
     READ_PAST = auto()
-    """The spool was read up to behind it; it may have been found damaged."""
+    """The spool was read up to behind it; its record may have been found damaged."""
 
     HANDED_ON = auto()
-    """Its home has acked it, or it starts anew at this relay, which has become its home."""
+    """Its home has acked it; or this relay has become its home, where it starts anew."""
 
 
 TABLE = Transitions(

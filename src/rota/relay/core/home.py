@@ -1,7 +1,7 @@
 """Home: what becomes of the messages whose home this relay is.
 
-The first copy is published and the others wait for its fate: confirmed by the sink, on disk, or rejected. Only then are
-their hand-overs acked. Those that were rejected are not remembered: one that is emitted again is tried again.
+The first copy is published and the others wait for its outcome: confirmed by the sink, on disk, or rejected. Only then
+are their hand-overs acked. Those that were rejected are not remembered: one that is emitted again is tried again.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from rota.relay.core.touched import Touches
 from rota.sinks.port import Message
 
 EARLIER_EPOCH = "earlier epoch"
-"""Why a message of an exclusive task is refused when a later one has taken over."""
+"""Why a message of an exclusive task is refused after a later task took over."""
 
 
 class Home:
@@ -33,7 +33,7 @@ class Home:
 
         self.published = self.spooled_count = 0
         self._has_lost = False
-        """Do places count messages as unpublished that a spool has lost?"""
+        """Do resources count messages as unpublished that a spool has lost?"""
 
     def outlet(self, sink: str) -> Outlet:
         """The outlet for a sink, opened if need be."""
@@ -44,7 +44,7 @@ class Home:
         return outlet
 
     def recovered(self, outlet: Outlet, messages: Iterable[Message], now: Instant) -> None:
-        """An earlier life left these in the spool: they are safe, and will be published from there."""
+        """An earlier process left these in the spool: they are safe, and will be published from there."""
         for message in messages:
             place = self._moves.place(message.kind, message.resource)
             place.unpublished += 1
@@ -53,9 +53,9 @@ class Home:
         self._touches.outlet(outlet)
 
     def not_recovered(self, outlet: Outlet, counts: Mapping[tuple[str, str], int]) -> None:
-        """The spool could not be opened after all: so many messages of resources, by kind and id, are told again later.
+        """The spool could not be opened after all; `recovered` will report these messages again.
 
-        They stay known, for whoever sent them was acked. What is live does not wait for them.
+        They stay known, because their senders were acked. Live messages do not wait for them.
         """
         for (kind, resource), count in counts.items():
             self._moves.place(kind, resource).unpublished -= count
@@ -63,12 +63,12 @@ class Home:
         self._touches.outlet(outlet)
 
     def sink_is(self, outlet: Outlet, is_up: bool) -> None:
-        """A sink works, or does not."""
+        """A sink became usable, or failed."""
         outlet.is_up = is_up
         self._touches.outlet(outlet)
 
     def confirmed(self, outlet: Outlet, messages: Iterable[Message], now: Instant) -> None:
-        """The sink has these."""
+        """The sink has confirmed these messages."""
         for message in messages:
             if (held := outlet.outcome(message.id)) is not None:
                 self.published += 1
@@ -78,9 +78,9 @@ class Home:
         self._has_room(outlet)
 
     def rejected(self, outlet: Outlet, message: Message, why: str, now: Instant) -> None:
-        """The sink can never deliver this one. It is counted, and reported to all who handed over a copy.
+        """The sink can never deliver this one. It is counted, and reported to every sender of a copy.
 
-        Nobody can be told of one that was in the spool: its hand-overs were acked when it was safe there.
+        A message from the spool is counted only: its senders were acked when it was safe there.
         """
         if (held := outlet.outcome(message.id)) is not None:
             self.rejections[why] += 1
@@ -90,19 +90,19 @@ class Home:
         self._has_room(outlet)
 
     def spooled(self, outlet: Outlet, first: int) -> None:
-        """The spool has on disk what it was asked to write, numbered from `first`."""
+        """The spool has written the messages it was given, numbered from `first`."""
         for held in outlet.spooled(first):
             self.spooled_count += 1
-            if held.phase is not HeldPhase.DONE:  # else the sink was first
+            if held.phase is not HeldPhase.DONE:  # otherwise the sink reported its outcome first
                 self._settle(held)
         self._has_room(outlet)
 
     def spool_refused(self, outlet: Outlet) -> None:
-        """The disk is full, or fails: messages wait in memory, and their lines with them."""
+        """The disk is full, or fails: messages wait in memory, and the lines they came on are not read."""
         outlet.spool_refused()
 
     def spool_has_room(self, outlet: Outlet) -> None:
-        """The disk may be tried again."""
+        """Writing to the disk may be retried."""
         outlet.spool_has_room()
         self._touches.outlet(outlet)
 
@@ -114,7 +114,7 @@ class Home:
     def spool_lost(self, outlet: Outlet, sequences: Sequence[int], why: str) -> None:
         """The spool has lost these; they are counted, and nothing more can be done for them.
 
-        Of which resources they were is not known: `write_off` finds out by what is left.
+        Their resources are not known; `write_off` finds them by what is left over.
         """
         if count := outlet.lost(sequences):
             self.rejections[why] += count
@@ -124,7 +124,7 @@ class Home:
     def arrive(
         self, emission: Emission, place: RelayedResource, batch: InboundBatch, since: Instant, now: Instant
     ) -> None:
-        """A message at its home."""
+        """A message has arrived at its home."""
         message_id, tally, window = emission.message.id, place.tally, self._window
         tally.last = now
         if emission.is_exclusive:
@@ -153,7 +153,7 @@ class Home:
                 self._touches.block(batch.line, outlet.budget)
 
     def take_back(self) -> Iterator[HeldMessage]:
-        """What was not begun and has its home elsewhere now; neither a sink nor a spool has seen it."""
+        """Remove and return the messages whose home is elsewhere now and that neither a sink nor a spool has seen."""
         for outlet in self.outlets.values():
             for held in outlet.take_back(lambda held: held.place.home != self._node):
                 self._window.give_back(held.emission.message.id)
@@ -162,18 +162,18 @@ class Home:
                 yield held
 
     def _from_spool(self, outlet: Outlet, message: Message, now: Instant) -> HeldMessage:
-        # Which replica sent it does not matter any more: it was remembered when it was spooled.
+        # Which replica sent it no longer matters: it was remembered when it was spooled.
         place = self._moves.place(message.kind, message.resource)
         return HeldMessage(Emission(message, outlet.sink, slot=0, epoch=0), place, None, now, HeldPhase.READ_BACK)
 
     def _settle(self, held: HeldMessage) -> None:
-        """A message has its fate: remember it, and let all who wait for it know."""
+        """A message is safe: remember it, and report that to all batches that wait for it."""
         emission = held.emission
         self._window.settle(emission.message.id, held.place.tally, None if held.is_seconded else emission.slot)
         self._touches.finish(held)
 
     def _refuse(self, held: HeldMessage, why: str) -> None:
-        """A message can never be delivered: let all who wait for it know, and do not remember it."""
+        """A message can never be delivered: report that to all batches that wait for it, and do not remember it."""
         self._window.give_back(held.emission.message.id)
         self._touches.finish(held, why)
 
@@ -184,7 +184,7 @@ class Home:
             self._moves.has_outcome(place, now)
 
     def write_off(self, now: Instant) -> None:
-        """Once all spools are read: what is neither there nor in memory is lost, and nothing waits for it any more."""
+        """Once all spools are read: messages that are neither there nor in memory are lost; stop waiting for them."""
         if not self._has_lost or any(outlet.unread for outlet in self.outlets.values()):
             return
         self._has_lost = False

@@ -1,8 +1,8 @@
 """Relays: the next relay map.
 
-A relay that is gone is left out at once: its messages wait for another home, and there is nothing to ship. Everything
-else is a planned move: relays that came, or want to leave, wait until no relay is moving and all go by the present map.
-So what one relay knows always has one way to go. Pure.
+A relay that is gone is left out at once: its messages wait for another home, and there is nothing to ship. Every other
+change is a planned move: relays that joined, or want to leave, wait until no relay is moving and all use the present
+map. So what one relay knows is always shipped to one place. Pure.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from rota.relay.core.records import RelayMap, RelayStatus
 
 
 def next_map(current: RelayMap | None, relays: Mapping[NodeId, RelayStatus]) -> RelayMap | None:
-    """The map to write, given what the relays that there are say of themselves; None if the present one stays."""
+    """The map to write, given the status of each relay; None if the present map stays."""
     wanted = tuple(sorted(node for node, status in relays.items() if not status.is_leaving))
     if current is None:
         return RelayMap(version=1, nodes=wanted) if wanted else None

@@ -1,8 +1,8 @@
-"""Moves: what a relay awaits from others, and owes them, since the map of homes changed.
+"""Moves: what a relay waits for from others, and must ship to them, since the relay map changed.
 
-A planned move ships the window: whoever gives resources away tells their new home which of their messages have been,
-once it is done with those that it had begun. Until then the new home holds messages of these resources back. It does
-not wait for ever, and not for the dead: repeats are then possible, with equal ids.
+A planned move ships the window: once the giver of a resource is done with the messages it had begun, it sends the new
+home the ids of the messages it remembers. Until then the new home holds messages of these resources back. It waits
+`hold` seconds at most, and not for dead relays: repeats are then possible, with equal ids.
 
 Where messages go meanwhile is decided by the relay (`core`).
 """
@@ -30,11 +30,11 @@ class Shipment(msgspec.Struct, frozen=True, kw_only=True):
     """Kind, resource and latest epoch, of exclusive resources."""
 
     age: float = 0.0
-    """Seconds since when somebody may hold messages that were meant for the giver."""
+    """Seconds since when a sender may hold messages that were meant for the giver."""
 
 
 class RelayMoves:
-    """Those of one relay."""
+    """The moves of one relay."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class RelayMoves:
         """To be sent to their takers, until those have taken them or are gone."""
 
         self.cut_short = 0
-        """Planned moves that were not finished: the map changed again, or what was waited for did not come."""
+        """Planned moves that were not finished, because the map changed again or a shipment did not come in time."""
 
         self.waited_for: dict[str, Instant] = {}
         """Relays whose shipments have not come → until when they are waited for."""
@@ -63,11 +63,11 @@ class RelayMoves:
 
     @property
     def are_going_on(self) -> bool:
-        """Is a planned move not finished here? The map should not change before, if it can wait."""
+        """Is a planned move unfinished here? If it can wait, the map should not change before the move is finished."""
         return bool(self.waited_for or self._unfinished or self.shipments)
 
     def follow(self, relay_map: RelayMap, now: Instant) -> None:
-        """Go by this map from now on."""
+        """Use this map from now on."""
         if self.waited_for or self._unfinished:
             self.cut_short += 1
         self.map = relay_map
@@ -93,26 +93,26 @@ class RelayMoves:
                 place.giver = home(self.map.before, kind, resource)
 
     def is_taker_gone(self, node: NodeId) -> None:
-        """A relay is gone: nothing is shipped to it."""
+        """A relay is gone: nothing is shipped to it any more."""
         self._unfinished.pop(node, None)
         self.shipments = [shipment for shipment in self.shipments if shipment.taker != node]
 
-    # What is awaited
+    # What is waited for
 
     def stop_waiting(self, givers: Iterable[str]) -> bool:
-        """Nothing more is expected of these; whether anything was."""
+        """Wait no longer for the shipments of these relays; returns whether any was waited for."""
         return bool([giver for giver in givers if self.waited_for.pop(giver, None) is not None])
 
     def late(self, now: Instant) -> list[str]:
-        """Those that were waited for long enough."""
+        """The relays whose shipments did not come in time."""
         if late := [giver for giver, until in self.waited_for.items() if until <= now]:
             self.cut_short += 1
         return late
 
-    # What is owed
+    # What is to be shipped
 
     def plan(self, now: Instant) -> None:
-        """Ship what we know to those who take resources over, each when we are done with what we have of them."""
+        """Plan the shipments to the new homes; each is sent once this relay has no message of those resources."""
         assert self.map is not None
         self.shipments = []
         self._unfinished = dict.fromkeys(sorted(self.map.takers(self._node)), 0)
@@ -124,7 +124,7 @@ class RelayMoves:
             self._ship(NodeId(taker), now)
 
     def has_outcome(self, place: RelayedResource, now: Instant) -> None:
-        """One message less of a resource that moves has no outcome."""
+        """One more message of a moving resource has its outcome."""
         taker = place.moves_to
         if taker is None or taker not in self._unfinished:
             return
@@ -135,9 +135,9 @@ class RelayMoves:
             self._ship(NodeId(taker), now)
 
     def ship_again(self, taker: NodeId, now: Instant) -> None:
-        """A way to another relay is open, perhaps to a new life of it: what it was shipped it may have forgotten.
+        """The line to another relay is open, perhaps to a new process there: ship again what that may have forgotten.
 
-        Without this one that was started again would wait for a shipment that its earlier life has taken.
+        Otherwise a restarted relay would wait for a shipment that its earlier process took.
         """
         is_taker = self.map is not None and taker in self.map.takers(self._node)
         if is_taker and taker not in self._unfinished and all(each.taker != taker for each in self.shipments):

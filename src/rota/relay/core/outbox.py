@@ -1,10 +1,10 @@
 """The outbox: what tasks of one worker have emitted, until the relay has acked it. Pure.
 
-Messages leave the outbox in the order they came (`unacked`): a caller that waits for one waits until `acked_count` has
-reached its number. An ack also says which of the messages were refused; all others are safe.
+Messages leave the outbox in the order they came (`unacked`): a caller that waits for one message waits until
+`acked_count` has reached its number. An ack also says which of the messages were refused; all others are safe.
 
-It has room for so many messages and bytes. A message may go in while there is any room, so one that is larger than the
-rest finds its place too.
+Its room is limited in messages and in bytes. A message may go in while there is any room, so one that is larger than
+the remaining room is accepted too.
 """
 
 from collections import deque
@@ -30,11 +30,11 @@ class Outbox:
     def __init__(self, most_messages: int, most_bytes: int) -> None:
         self._most_messages, self._most_bytes = most_messages, most_bytes
         self.put_count = self.acked_count = 0
-        """How many messages came, and how many of them are acked: those that came first."""
+        """How many messages came, and how many of them are acked; acks follow the order of arrival."""
 
         self._bytes = 0
         self._unacked: Unacked[tuple[Emission, Instant]] = Unacked()
-        """Each message, and when it came."""
+        """The messages, each with the time of its arrival."""
 
         self._queue = self._unacked.queue
         self._sizes: deque[int] = deque()
@@ -56,14 +56,14 @@ class Outbox:
         return self.held < self._most_messages and self._bytes < self._most_bytes
 
     def put(self, emission: Emission, now: Instant) -> int:
-        """Keep a message; its number: it has its fate once `acked_count` has reached that."""
+        """Keep a message; returns its number. It has its outcome once `acked_count` has reached that number."""
         self._queue.append((emission, now))
         self._bytes += OVERHEAD + len(emission.message.payload)
         self.put_count += 1
         return self.put_count
 
     def take(self, most_messages: int, most_bytes: int) -> Outgoing | None:
-        """The next batch to hand over; None if there is nothing."""
+        """The next batch to hand over; None if there is nothing to send."""
         count = size = 0
         for emission, _ in islice(self._queue, most_messages):
             count += 1
@@ -73,11 +73,11 @@ class Outbox:
         return self._hand_over(count, size) if count else None
 
     def ping(self) -> Outgoing:
-        """A batch without messages."""
+        """A batch without messages, which reports the age."""
         return self._hand_over(0, 0)
 
     def acked(self, sequence: int, refused: Iterable[RefusedMessage] = ()) -> dict[int, str]:
-        """The relay is done with everything up to this batch; why it refused messages, by their numbers."""
+        """The relay is done with all batches up to this one; returns the reasons of the refused messages, by number."""
         reasons = {(each.sequence, each.id): each.why for each in refused}
         found: dict[int, str] = {}
         for batch, messages in self._unacked.acked(sequence):
@@ -89,7 +89,7 @@ class Outbox:
         return found
 
     def broke(self) -> None:
-        """The line is gone: what has no ack goes again."""
+        """The line broke: messages without an ack are sent again."""
         self._unacked.broke()
         self._sizes.clear()
 

@@ -1,14 +1,14 @@
 """An outlet: the messages for one sink, in memory, in the spool and under way.
 
 While the sink works, messages go from the queue to the sink. When it does not, they go to the spool: first those that
-the sink has taken and not confirmed, then the queue, so that the spool has everything in order, whatever dies. Once the
-sink works again the spool is read and published, and live messages queue behind it: in the spool too while there is
-much to read, in memory when the end is near.
+the sink has taken and not confirmed, then the queue, so that the spool has everything in order, whichever process dies.
+Once the sink works again the spool is read and published, and live messages queue behind it: in the spool too while
+there is much to read, in memory when the end is near.
 
-A message that is in the spool and that the sink also has under way is not published from the spool; the sink sends it
-again by itself, and tells its outcome once.
+A message that is in the spool and that the sink also has under way is not published from the spool; the sink retries it
+by itself, and reports its outcome once.
 
-It has no effects: whoever owns sink and spool asks what is to be done, does it, and says how it went.
+It has no effects: the owner of sink and spool asks what is to be done, does it, and reports the outcome.
 """
 
 from collections import deque
@@ -45,7 +45,7 @@ class Outlet:
     ) -> None:
         self.sink, self.budget = sink, budget
         self.is_up = True
-        """Does the sink work?"""
+        """Is the sink usable?"""
 
         self.is_spool_full = not has_spool
         self.under_way: dict[bytes, HeldMessage] = {}
@@ -55,7 +55,7 @@ class Outlet:
         """Records of the spool that were not read back."""
 
         self.spent: list[int] = []
-        """Numbers in the spool of messages that need not be kept there any more; whoever owns it takes them out."""
+        """Spool numbers of messages that need not be kept; the owner of the spool takes them out."""
 
         self.is_touched = False
         self.window = window
@@ -66,7 +66,7 @@ class Outlet:
         self._read: deque[HeldMessage] = deque()
         self._writing: list[HeldMessage] = []
         self._passed: set[int] = set()
-        """Numbers in the spool of messages that the sink has confirmed before they were read back."""
+        """Spool numbers of messages that the sink confirmed before they were read back."""
 
     @property
     def is_idle(self) -> bool:
@@ -81,7 +81,7 @@ class Outlet:
 
     @property
     def unpublished(self) -> Iterator[HeldMessage]:
-        """Messages in memory that the sink has told no outcome of, each once."""
+        """Messages in memory whose outcome the sink has not reported, each once."""
         yield from chain(self._queue, self._read, self.under_way.values())
         yield from (held for held in self._writing if held.phase is WRITING)
 
@@ -96,7 +96,7 @@ class Outlet:
         self._queue.append(held)
 
     def take_back(self, leaves: Callable[[HeldMessage], bool]) -> list[HeldMessage]:
-        """Those in the queue that leave; neither sink nor spool has seen them."""
+        """Remove and return those in the queue that leave; neither sink nor spool has seen them."""
         taken = [held for held in self._queue if leaves(held)]
         if taken:
             self._queue = deque(held for held in self._queue if not leaves(held))
@@ -117,7 +117,7 @@ class Outlet:
         while source and len(messages) < room:
             held = source[0]
             message = held.emission.message
-            if message.id in self.under_way:  # of an equal one, long ago: its outcome would be taken for this one's
+            if message.id in self.under_way:  # an equal, older message: its outcome would pass for this one's
                 break
             source.popleft()
             held.phase = AFTER_TAKEN[held.phase]
@@ -126,7 +126,7 @@ class Outlet:
         return messages
 
     def outcome(self, message_id: bytes) -> HeldMessage | None:
-        """The sink has told what became of a message; None if it is none of ours."""
+        """Remove and return the message whose outcome the sink reported; None if the id is unknown here."""
         held = self.under_way.pop(message_id, None)
         if held is None:
             return None
@@ -140,7 +140,7 @@ class Outlet:
     # The spool
 
     def to_spool(self, most: int) -> list[Message]:
-        """What the spool should write now; nothing while it is writing."""
+        """The messages that the spool should write now; none while it is writing."""
         if self._writing or self.is_spool_full:
             return []
         if self.is_up and self.unread + len(self._read) <= self._near:
@@ -155,7 +155,7 @@ class Outlet:
         return [held.emission.message for held in writing]
 
     def spooled(self, first: int) -> list[HeldMessage]:
-        """The spool has them on disk, numbered from `first`; those are returned."""
+        """The spool has written them, numbered from `first`; returns these messages."""
         written, self._writing = self._writing, []
         for sequence, held in enumerate(written, first):
             before, held.phase = held.phase, AFTER_WRITTEN[held.phase]
@@ -168,7 +168,7 @@ class Outlet:
         return written
 
     def spool_refused(self) -> None:
-        """The disk took none of them."""
+        """The disk took none of the messages."""
         self._queue.extendleft(reversed([held for held in self._writing if held.phase is WRITING]))
         for held in self._writing:
             held.phase = AFTER_WRITE_REFUSED[held.phase]
@@ -176,7 +176,7 @@ class Outlet:
         self.is_spool_full = True
 
     def spool_has_room(self) -> None:
-        """The disk may be tried again."""
+        """Writing to the disk may be retried."""
         self.is_spool_full = not self._has_spool
 
     def to_read(self) -> int:
@@ -186,7 +186,7 @@ class Outlet:
         return max(0, min(self.unread, self.window - len(self.under_way) - len(self._read)))
 
     def was_read(self, records: Sequence[tuple[int, HeldMessage]]) -> None:
-        """The spool has read these back, in order; those that the sink has had already are passed over."""
+        """The spool has read these back, in order; those already given to the sink are skipped."""
         for sequence, held in records:
             if sequence in self._passed:
                 continue
@@ -203,7 +203,8 @@ class Outlet:
             self._passed = {sequence for sequence in self._passed if sequence > last}
 
     def lost(self, sequences: Collection[int]) -> int:
-        """The spool cannot read these back; how many messages that costs: the sink may have some under way."""
+        """The spool cannot read these numbers back. Returns how many messages are lost: the sink may still have some
+        under way."""
         gone = set(sequences) - self._passed
         self.unread -= len(gone)
         for held in self.under_way.values():

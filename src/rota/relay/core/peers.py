@@ -1,6 +1,6 @@
 """A peer: another node's relay, and the messages that are passed on to it.
 
-They are kept until the peer has acked them (`unacked`), and there is room for a window of them under way.
+They are kept until the peer has acked them (`unacked`); at most a window of them is under way.
 """
 
 from itertools import islice
@@ -22,7 +22,7 @@ class HandOver(msgspec.Struct, frozen=True):
 
 
 class PeerRelay:
-    """What one other relay should get."""
+    """The messages for one other relay."""
 
     def __init__(self, node: NodeId, budget: MemoryBudget, *, window: int) -> None:
         self.node, self.budget = node, budget
@@ -34,7 +34,7 @@ class PeerRelay:
 
     @property
     def is_idle(self) -> bool:
-        """Has it got and acked everything?"""
+        """Are there no messages without an ack?"""
         return not self._unacked.queue and not self._sent
 
     @property
@@ -67,7 +67,7 @@ class PeerRelay:
         return HandOver(number, tuple(held.emission for held in batch), age)
 
     def acked(self, sequence: int) -> list[tuple[int, list[HeldMessage]]]:
-        """The batches that an ack stands for: their numbers and messages."""
+        """The batches that an ack covers: their numbers and messages."""
         done = self._unacked.acked(sequence)
         for _, batch in done:
             self._leave(batch)
@@ -75,12 +75,12 @@ class PeerRelay:
         return done
 
     def broke(self) -> None:
-        """The way there is gone: nothing counts as sent any more."""
+        """The line to the peer is gone: nothing counts as sent any more."""
         self._unacked.broke()
         self._sent = 0
 
     def take_all(self) -> list[HeldMessage]:
-        """Everything that it has not acked, in order: it goes elsewhere."""
+        """Remove and return every message without an ack, in order; they are routed elsewhere."""
         self.broke()
         everything = list(self._unacked.queue)
         self._unacked.queue.clear()

@@ -2,13 +2,13 @@
 
 The leader writes it as one record. A resource's home is found by rendezvous hashing: every relay has a number for every
 resource, and the greatest wins. So a relay that joins takes resources from all others and no others move, and those of
-one that leaves are shared out. Everybody who has the same map gives the same answer.
+one that leaves are shared out. Every process with the same map computes the same home.
 
 `before` makes a change of the map a planned move. It names the homes of the version before that are still there: what
 they know of their resources' messages is shipped to the new homes, who hold messages back until it has come.
 
-What a relay says of itself (`RelayStatus`) is in the store under its node's lease. Figures grow from when the relay's
-process began: one that fell and was started again has another `since`.
+What a relay says of itself (`RelayStatus`) is in the store under its node's lease. Figures count from the start of the
+relay's process; after a restart `since` differs.
 """
 
 from collections.abc import Awaitable, Callable, Collection

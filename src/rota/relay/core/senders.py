@@ -1,9 +1,10 @@
-"""Senders: who hands messages over to a relay, and since when each may hold some without an ack.
+"""Senders: the hosts and relays that hand messages over to a relay, and since when each may hold some without an ack.
 
-As long as anybody may hold a copy of a message, the message must be remembered. Senders say how old the oldest is that
-they hold, each second. One that says nothing more may be frozen, or cut off, and hold what was emitted after its last
-word. Of one whose line broke, what it said last counts until it comes back or is gone. Another relay that has not come
-yet counts from when it should have: one that was cut off from the beginning may hold messages, too.
+As long as any sender may hold a copy of a message, the message must be remembered. Each sender reports the age of its
+oldest message without an ack, once a second. A sender that reports nothing more may be frozen or cut off, and may hold
+messages emitted after its last report. When a line breaks, the sender's last report counts until it reconnects or is
+gone. A relay that has not connected yet counts from when it should have: it may have been cut off from the beginning,
+and hold messages.
 """
 
 from collections.abc import Collection
@@ -13,7 +14,7 @@ from rota.relay.core.held import InboundLine
 
 
 class Senders:
-    """Those of one relay."""
+    """The senders of one relay."""
 
     def __init__(self) -> None:
         self.lines: list[InboundLine] = []
@@ -21,13 +22,13 @@ class Senders:
         self._absent_peers: dict[str, Instant] = {}
 
     def join(self, line: InboundLine, age: float | None, now: Instant) -> None:
-        """Somebody is here; the oldest message that it holds is so old, if it holds one."""
+        """A sender connected; its oldest message without an ack has this age, None if it holds none."""
         self._absent(line).pop(line.sender, None)
         line.hear(age, now)
         self.lines.append(line)
 
     def lost(self, line: InboundLine) -> None:
-        """A line broke; its sender is away, unless it has come back already on another."""
+        """A line broke; its sender counts as away, unless it has reconnected on another line already."""
         line.close()
         self.lines.remove(line)
         if not any(other.sender == line.sender and other.is_peer == line.is_peer for other in self.lines):
@@ -38,17 +39,17 @@ class Senders:
         self._absent_hosts.pop(sender, None)
 
     def expect_peers(self, peers: Collection[str], now: Instant) -> None:
-        """These other relays have messages for us, and no others."""
+        """Exactly these other relays may have messages for this one."""
         here = {line.sender for line in self.lines if line.is_peer}
         self._absent_peers = {peer: self._absent_peers.get(peer, now) for peer in peers if peer not in here}
 
     def absent_since(self, since: Instant) -> None:
-        """Relays that have not come may hold messages from then on: they had them for another home."""
+        """Relays that have not connected may hold messages since this time, when they had them for another home."""
         self._absent_peers = {peer: min(since, before) for peer, before in self._absent_peers.items()}
 
     @property
     def is_quiet_here(self) -> bool:
-        """Has no host of this node a message without an ack, as far as they said?"""
+        """Does no host of this node report a message without an ack?"""
         return not self._absent_hosts and all(line.is_peer or line.behind is None for line in self.lines)
 
     def since_here(self) -> Instant | None:
@@ -56,7 +57,7 @@ class Senders:
         return min([*self._since(is_peer=False), *self._absent_hosts.values()], default=None)
 
     def since(self) -> Instant | None:
-        """Since when anybody may hold messages."""
+        """Since when any sender may hold messages."""
         elsewhere = [*self._since(is_peer=True), *self._absent_peers.values()]
         return earliest(self.since_here(), *elsewhere)
 
@@ -68,5 +69,5 @@ class Senders:
 
 
 def earliest(*instants: Instant | None) -> Instant | None:
-    """The first of them that there is."""
+    """The earliest of these times; None if there is none."""
     return min([instant for instant in instants if instant is not None], default=None)

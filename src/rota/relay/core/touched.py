@@ -1,6 +1,7 @@
-"""Touched: where there is something to do since whoever runs the relay looked last, each place once.
+"""Touched: the places where there is something to do since the owner of the relay last asked, each once.
 
-Lines are touched by the acks of what was handed over on them, and by room that there is not, or that there is again.
+Lines are touched by the acks of what was handed over on them, and when the room for their messages fills up or frees
+up.
 """
 
 from typing import NamedTuple
@@ -11,13 +12,13 @@ from rota.relay.core.peers import PeerRelay
 
 
 class Touched(NamedTuple):
-    """Where something is to be done."""
+    """The places where something is to be done."""
 
     lines: list[InboundLine]
-    """With a new ack, or that should be read from now on, or not be read."""
+    """Lines with a new ack, or that should start or stop being read."""
 
     outlets: list[Outlet]
-    """With something to publish, to write, to read or to let go."""
+    """Outlets with something to publish, to write, to read or to delete."""
 
     peers: list[PeerRelay]
     """With something to hand over."""
@@ -27,7 +28,7 @@ NOTHING_TOUCHED = Touched([], [], [])
 
 
 class Touches:
-    """What was touched since it was taken last, and what touches lines."""
+    """Collects the touched places until they are taken, and applies what touches lines."""
 
     def __init__(self) -> None:
         self._touched = Touched([], [], [])
@@ -51,10 +52,10 @@ class Touches:
             self._touched.peers.append(peer)
 
     def take(self) -> Touched:
-        """Where something is to be done, each once; it is not told again."""
+        """The places where something is to be done, each once; a second call does not return them again."""
         touched = self._touched
         if not (touched.lines or touched.outlets or touched.peers):
-            return NOTHING_TOUCHED  # so it is every other time: who asks does so until there is nothing
+            return NOTHING_TOUCHED  # every other call finds nothing: callers ask until there is nothing
         self._touched = Touched([], [], [])
         for line in touched.lines:
             line.is_touched = False
@@ -67,7 +68,7 @@ class Touches:
     # Acks
 
     def finish(self, held: HeldMessage, refusal: str | None = None) -> None:
-        """A message has its fate: all who handed it over are told, also why it is refused if it is."""
+        """A message has its outcome: report it to all batches that wait for it, with the reason if it is refused."""
         for batch in held.batches:
             if refusal is not None:
                 batch.refuse(held.emission.message.id, refusal)
@@ -77,13 +78,13 @@ class Touches:
         held.batches = []
 
     def done(self, batch: InboundBatch) -> None:
-        """One message more of a batch has its fate."""
+        """One more message of a batch has its outcome."""
         batch.left -= 1
         if not batch.left:
             self.go_on(batch.line)
 
     def go_on(self, line: InboundLine) -> None:
-        """Ack what is complete on a line."""
+        """Ack the complete batches of a line."""
         if line.advance() and line.is_open:
             self.line(line)
 

@@ -1,7 +1,7 @@
 """What one receiver has not acked: it is handed over in numbered batches and kept until the ack. Pure.
 
-An ack of n stands for every batch up to n. When the way to the receiver breaks, everything without an ack goes again on
-the next one, in order, its batches numbered afresh; the receiver knows copies by their id.
+An ack of n stands for every batch up to n. When the line to the receiver breaks, everything without an ack is sent
+again on the next line, in order, its batches numbered afresh; the receiver knows copies by their id.
 
 `outbox.Outbox` is a worker's, for the relay of its node; `relay.peers.PeerRelay` a relay's, for another relay.
 """
@@ -19,7 +19,7 @@ class Unacked(Generic[T]):
 
     def __init__(self) -> None:
         self.queue: deque[T] = deque()
-        """What was not handed over on this way."""
+        """What was not handed over on this line."""
 
         self._sent: deque[tuple[int, list[T]]] = deque()
         self._last = 0
@@ -46,7 +46,7 @@ class Unacked(Generic[T]):
         return handed
 
     def acked(self, number: int) -> list[tuple[int, list[T]]]:
-        """The batches that an ack of this number stands for, and that had none before."""
+        """The batches that an ack of this number covers, and that were not acked before."""
         sent = self._sent
         done: list[tuple[int, list[T]]] = []
         while sent and sent[0][0] <= number:
@@ -54,7 +54,7 @@ class Unacked(Generic[T]):
         return done
 
     def broke(self) -> None:
-        """The way is gone: what has no ack goes again."""
+        """The line is gone: everything without an ack is sent again."""
         for _, batch in reversed(self._sent):
             self.queue.extendleft(reversed(batch))
         self._sent.clear()

@@ -1,7 +1,7 @@
 """What can be asked about relays: how they are, whether they have published everything, what a resource has sent.
 
-How a relay is, its node writes into the store, so any node can tell. What was counted of a resource's messages only the
-relay knows at which they meet; `Tallies` asks it.
+A relay's status is written into the store by its node, so any node can report it. The counts of a resource's messages
+are known only to the relay at which they meet; `Tallies` asks it.
 """
 
 from datetime import datetime

@@ -1,7 +1,7 @@
 """The relay map: the leader writes the next one whenever `relay.core.map_plan` says so.
 
-It follows what relays say of themselves, under their nodes' leases: a node that is gone has said its last. A conflict
-is no error: somebody has written a map meanwhile, and what is next is decided by that one.
+It follows the relays' status records, which lie under their nodes' leases and vanish with them. A conflict is no error:
+another leader has written a map meanwhile, and the next one is computed from that.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from rota.store.records import understood
 log = logging.getLogger(__name__)
 
 RETRY = 0.5
-"""Seconds until a write that failed is tried again, if nothing is heard before."""
+"""Seconds until a failed write is retried, if no status changes before."""
 
 
 async def keep_relay_map(term: Term, tell: Callable[..., None]) -> None:
@@ -46,14 +46,14 @@ class _RelayMapSync:
                 self._news.clear()
                 while (relay_map := self._next()) is not None:
                     if await self._write(relay_map):
-                        break  # the watch brings it back
+                        break  # the watch delivers the map that was written
                     with suppress(TimeoutError):
                         async with asyncio.timeout(RETRY):
                             await self._news.wait()
 
     def _next(self) -> RelayMap | None:
         if self._entry is not None and self._map is None:
-            return None  # a newer Rota has written it, and only such a one should write the next
+            return None  # a newer Rota has written it, so only a newer Rota may write the next
         return next_map(self._map, self._relays)
 
     async def _follow(self) -> None:

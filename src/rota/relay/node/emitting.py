@@ -1,9 +1,9 @@
-"""A worker's way out: its outbox, and the line to the relay that it has at present.
+"""How a worker emits: its outbox, and its present line to the relay.
 
-The line comes from the agent, over the worker's channel, and again whenever there is another relay process: tasks
-notice nothing of that. `emit` returns when the messages are in the outbox, and waits while that is full. What was not
-acked on one line is handed over again on the next. An ack says which messages were rejected: `emit` raises that if it
-waits for their confirmation; else only the relay counts them.
+The agent sends the line over the worker's channel, and a new one whenever the relay process is replaced; tasks do not
+notice. `emit` returns when the messages are in the outbox, and waits while that is full. What was not acked on one line
+is handed over again on the next. An ack says which messages were rejected: `emit` raises that if it waits for their
+confirmation; else only the relay counts them.
 
 Lives in one event loop. Workers of sync code have a thread with a loop for it (`EmitterThread`).
 """
@@ -33,27 +33,28 @@ from rota.relay.process.wire import (
 from rota.runtime.pipes.brief import Emitting
 
 PING = 1.0
-"""Seconds between batches at most: the relay must know how old the messages are that we hold."""
+"""Seconds between batches at most: the relay must know the age of the messages that this worker holds."""
 
 
 class Emitter:
-    """Takes the messages of a worker's tasks to the relay."""
+    """Hands the messages of a worker's tasks over to the relay."""
 
     def __init__(self, terms: Emitting, lost: Callable[[], None], clock: Clock = SYSTEM) -> None:
-        """`lost` is called when the line broke, so that somebody brings another."""
+        """`lost` is called when the line breaks, to ask the agent for another."""
         self._terms, self._line_lost, self._clock = terms, lost, clock
         self._outbox = Outbox(terms.messages, terms.bytes)
         self._wire: FrameConnection | None = None
         self._is_due = False
         self._told = clock.monotonic()
         self._waiting: deque[asyncio.Future[None]] = deque()
-        """Who waits for room."""
+        """The callers of `emit` that wait for room."""
 
         self._confirming: deque[tuple[int, asyncio.Future[None]]] = deque()
-        """Who waits for the ack of a message, by its number."""
+        """The callers that wait for the ack of a message, by its number."""
 
         self._awaited: dict[int, tuple[int, dict[int, str]]] = {}
-        """Numbers of messages whose fate an `emit` waits for → their place in its list, and where to note a refusal."""
+        """Numbers of messages whose outcome an `emit` waits for → their place in its list, and where to note a refusal.
+        """
 
     @property
     def held(self) -> int:
@@ -94,7 +95,7 @@ class Emitter:
         self._hand_over()
 
     async def run(self) -> None:
-        """Tell the relay at least each second how old the messages are that we hold, for ever."""
+        """Report the age of the oldest message to the relay at least each second, until cancelled."""
         while True:
             await asyncio.sleep(PING)
             self._hand_over()
@@ -103,7 +104,7 @@ class Emitter:
                 self._send(self._outbox.ping())
 
     async def flush(self) -> int:
-        """Wait a moment until everything is acked; how many messages are not."""
+        """Wait until everything is acked, not longer than the terms say; returns how many messages are not."""
         if self.held:
             self._hand_over()
             with contextlib.suppress(TimeoutError):
@@ -120,7 +121,7 @@ class Emitter:
     # Handing over
 
     def _hand_over_soon(self) -> None:
-        """Once for everything that is emitted in this turn of the loop; at once if that is much already."""
+        """Hand over once all that is emitted in this turn of the loop; at once if it is a large batch already."""
         if self._outbox.unsent >= BATCH:
             self._hand_over()
         elif not self._is_due:
@@ -165,7 +166,7 @@ class Emitter:
                 await room
 
     async def _acked(self, number: int) -> None:
-        """Return when the message of that number has its fate."""
+        """Return when the message of that number has its outcome."""
         acked = asyncio.get_running_loop().create_future()
         self._confirming.append((number, acked))
         await acked
@@ -181,7 +182,7 @@ class Emitter:
 
 
 def _settle(future: "asyncio.Future[None]") -> None:
-    if not future.done():  # whoever waited may have been cancelled
+    if not future.done():  # the waiting caller may have been cancelled
         future.set_result(None)
 
 
@@ -202,14 +203,14 @@ class EmitterThread:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     def connect(self, sock: socket.socket) -> None:
-        """Use this line from now on; it is too late for one when the thread has ended."""
+        """Use this line from now on; closed at once if the thread has ended."""
         try:
             self._loop.call_soon_threadsafe(self.emitter.connect, sock)
         except RuntimeError:
             sock.close()
 
     def flush(self) -> int:
-        """Wait a moment until everything is acked; how many messages are not."""
+        """Wait until everything is acked, not longer than the terms say; returns how many messages are not."""
         return int(self.call(self.emitter.flush()))
 
     def stop(self) -> None:

@@ -1,7 +1,8 @@
-"""The agent's hold on the relay process: start it, tell it what there is, give workers lines to it, start it again.
+"""The agent's side of the relay process: it starts the process, sends it what it must know, connects workers to it, and
+restarts it.
 
 There is a relay once the app has a kind of resource with a sink, or an earlier life has left messages in a spool. What
-it must know (the map, the other relays, epochs) is kept here and told again, whole, to each new process. Each worker
+the process must know (the map, the other relays, epochs) is kept here and sent, whole, to each new process. Each worker
 whose tasks may emit gets one end of a socket pair, and the relay the other; a new relay process gets new ones, and the
 tasks notice nothing.
 """
@@ -52,19 +53,19 @@ from rota.sdk.summary import AppSummary
 log = logging.getLogger(__name__)
 
 LOOK = 0.05
-"""Seconds between questions whether anything is left."""
+"""Seconds between two questions whether the relay has anything left."""
 
 GOODBYE = 1.0
-"""Seconds the relay has to end once it was told to."""
+"""Seconds the relay has to end after it was asked to."""
 
 WATCH = 5.0
-"""Seconds between looks whether it still answers."""
+"""Seconds between two checks that it still answers."""
 
 STRIKES = 6
-"""Questions in a row without an answer, each `children.ANSWER` late, after which it counts as frozen."""
+"""Consecutive unanswered questions, each `children.ANSWER` late, after which it counts as frozen."""
 
 MISSED = 3.0
-"""Seconds without a relay after which the fleet should not count on it."""
+"""Seconds without a relay after which the fleet is told that this node has none."""
 
 EMITTING = ("host", "task")
 """Workers whose tasks may emit."""
@@ -81,10 +82,10 @@ class RelayPlace:
     """Where its spools are."""
 
     door: socket.socket
-    """Where other relays come in; the agent keeps it while processes come and go."""
+    """The listening socket for other relays; the agent keeps it while relay processes come and go."""
 
     address: str
-    """What the others are told."""
+    """The address that is published to the other relays."""
 
     token: Callable[[], str] = field(repr=False)
     """Gives the token that it shows to the others."""
@@ -96,7 +97,7 @@ class RelayPlace:
 
     @property
     def emitting(self) -> Emitting:
-        """What workers are told."""
+        """What a worker's brief says about emitting."""
         config = self.config
         return Emitting(
             sink=config.sink or "",
@@ -106,7 +107,7 @@ class RelayPlace:
         )
 
     def order(self, node: NodeId) -> BeRelay:
-        """What a new relay process of this node is told first."""
+        """The first message to a new relay process of this node."""
         config = self.config
         return BeRelay(
             node=node,
@@ -154,7 +155,7 @@ class RelayProcess(ChildProcess[RelayTold]):
 
 
 class NodeRelay:
-    """The relay of one node, whatever process it is. A witness of the crew."""
+    """The relay of one node, across its processes. A witness of the crew."""
 
     def __init__(
         self,
@@ -178,14 +179,14 @@ class NodeRelay:
         self._policy, self._clock, self._tell, self._workers = policy, clock, tell, workers
         self._is_wanted = self._is_leaving = False
         self._has_rest = bool(left_behind(place.folder))
-        """Has an earlier life left messages?"""
+        """Has an earlier process left messages in a spool?"""
 
         self._status: RelayStatus | None = None
         self._falls = Falls()
         self._born = self._seen = clock.monotonic()
         self._fleet = RelaysAre(None, {})
         self._has_heir = False
-        """Is there another relay that stays?"""
+        """Is there another relay that stays in the fleet?"""
 
         self._revoked: list[str] = []
         self._tokens: Tokens | None = None
@@ -202,7 +203,7 @@ class NodeRelay:
 
     @property
     def status(self) -> RelayStatus | None:
-        """How it is; None if there is no relay that the fleet should count on."""
+        """Its status; None if the fleet should not count on this node's relay."""
         if self.process is None and self._clock.monotonic() - self._seen > MISSED:
             return None
         if self._status is None:
@@ -215,7 +216,7 @@ class NodeRelay:
     # Keeping it
 
     def serve(self, app: AppSummary) -> None:
-        """Have a relay from now on, if the app or an earlier life has messages for it."""
+        """Run a relay from now on, if the app or an earlier process has messages for it."""
         with_sink = [kind for kind in app.resources if kind.sink or self.place.config.sink]
         self.exclusive_kinds = frozenset(kind.name for kind in with_sink if kind.exclusive)
         if self.exclusive_kinds:
@@ -225,7 +226,7 @@ class NodeRelay:
         self.mend()
 
     def mend(self) -> None:
-        """Start it if it is not there and its turn has come; give lines to workers that have none."""
+        """Start it if it is missing and its waiting time is over; connect workers that have no line."""
         now = self._clock.monotonic()
         if self._is_wanted and self.process is None and self._falls.start_at(self._policy) <= now:
             try:
@@ -235,7 +236,7 @@ class NodeRelay:
                 self._fell(f"it could not be started: {error.strerror}")
                 return
             self._born = now
-            process.send(order)  # from here on it may be gone already
+            process.send(order)  # the process may have ended already
             process.send(self._fleet)
             self._tell_fences(self._fences)
             process.send(Revoked(self._revoked))
@@ -246,9 +247,10 @@ class NodeRelay:
             self._connect_all(self.process)
 
     async def watch(self) -> None:
-        """End a relay that does not answer any more, for ever; another loses nothing, and messages do not wait here.
+        """End a relay that no longer answers, until cancelled. Its successor loses no message; waiting for a frozen
+        relay would only delay them.
 
-        Only one that has answered once: reading a large spool when it starts may take long.
+        Applies only to a relay that has answered once: reading a large spool at the start may take long.
         """
         strikes = 0
         while True:
@@ -271,7 +273,7 @@ class NodeRelay:
             self.process.kill()
 
     async def leave(self, seconds: float) -> None:
-        """Hand over what the others need, have the rest on disk, and end; after so many seconds in any case."""
+        """Let it hand over what other relays need and write the rest to disk, for `seconds` at most; then end it."""
         if self.process is None:
             return
         self._is_leaving = True
@@ -292,7 +294,7 @@ class NodeRelay:
 
     @property
     def _is_left_out(self) -> bool:
-        """Has the fleet taken our resources over, or is there nobody who could?"""
+        """Do other relays have our resources now, or is there no other relay to take them?"""
         status, relay_map = self._status, self._fleet.relay_map
         if relay_map is None or not self._has_heir:
             return True
@@ -302,7 +304,8 @@ class NodeRelay:
     # What it should know
 
     def joined(self, incarnation: str) -> None:
-        """This is the incarnation of the store. In another one versions of the map count anew, so a relay does too."""
+        """The node has joined this incarnation of the store. In another one map versions count anew, so the relay
+        restarts."""
         if self._incarnation not in ("", incarnation):
             self._fleet, self._fences = RelaysAre(None, {}), {}
             if self.process is not None:
@@ -310,7 +313,7 @@ class NodeRelay:
         self._incarnation = incarnation
 
     def follow(self, relay_map: RelayMap | None, members: Mapping[NodeId, RelayStatus]) -> None:
-        """The map, and what the relays of the fleet say of themselves."""
+        """Pass on the map and the status of the fleet's relays."""
         self._has_heir = any(node != self.node and not status.is_leaving for node, status in members.items())
         fleet = RelaysAre(relay_map, {str(node): status.address for node, status in members.items()})
         if fleet != self._fleet:
@@ -319,7 +322,7 @@ class NodeRelay:
                 self.process.send(fleet)
 
     def revoke(self, serials: Iterable[str]) -> None:
-        """These certificates were taken back; all that were."""
+        """These certificates are revoked: the complete list."""
         self._revoked = sorted(serials)
         if self.process is not None:
             self.process.send(Revoked(self._revoked))
@@ -341,7 +344,7 @@ class NodeRelay:
     # What is asked of it
 
     async def tallies(self, kind: str, resource: str | None = None) -> tuple[ResourceTally, ...]:
-        """What it counted of a kind's resources, or of one."""
+        """The relay's counts of a kind's resources, or of one resource."""
         if self.process is None:
             return ()
         return (await self.process.ask(lambda number: AskTallies(number, kind, resource))).tallies
@@ -357,7 +360,7 @@ class NodeRelay:
                 self._unsent += count
                 self._tell("relay.unsent", f"{worker.brief.pool}/{worker.brief.slot}", count=count)
             case LineLost() if self.process is not None:
-                self.process.senders.discard(worker.id)  # the next look gives it another
+                self.process.senders.discard(worker.id)  # `mend` gives it another
 
     def draining(self, worker: Worker) -> None:
         pass

@@ -1,7 +1,7 @@
-"""What the relay must know of the fleet, and the fleet of the relay, by way of the store.
+"""Exchanges status between the relay and the fleet, through the store.
 
-The relay's status is written under the node's lease: at once when something changed that others go by, and figures at
-a slower pace, for everybody who follows the relays hears of each write. A relay that is missing has none.
+The relay's status is written under the node's lease: at once when something changed that other relays use, and figures
+less often, because every write reaches everyone who follows the relays. A missing relay has no status.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ FIGURES = 5.0
 
 
 async def join_relays(store: Store, session: NodeSession, relay: NodeRelay, clock: Clock) -> None:
-    """Let relay and fleet know of each other, for as long as the session lasts."""
+    """Connect relay and fleet through the store, as long as the session lasts."""
     relay.joined(session.incarnation.key)
     async with asyncio.TaskGroup() as parts:
         parts.create_task(_follow(store, relay), name="relays")
@@ -41,7 +41,7 @@ async def join_relays(store: Store, session: NodeSession, relay: NodeRelay, cloc
 
 
 async def _follow(store: Store, relay: NodeRelay) -> None:
-    """Tell the relay the map, and where the others are."""
+    """Send the relay the map, and the addresses of the others."""
     relay_map: RelayMap | None = None
     members: dict[NodeId, RelayStatus] = {}
     async with aclosing(follow_all(store, keys.RELAY)) as coming:
@@ -62,7 +62,7 @@ async def _follow(store: Store, relay: NodeRelay) -> None:
 
 
 async def _follow_epochs(store: Store, relay: NodeRelay) -> None:
-    """Tell the relay the epochs of exclusive tasks, wherever they are; not before the app has a kind of that sort."""
+    """Send the relay the epochs of the fleet's exclusive tasks; only once the app declares an exclusive kind."""
     await relay.has_exclusive.wait()
     async with aclosing(follow_all(store, keys.ASSIGNMENTS)) as coming:
         async for news in coming:
@@ -70,7 +70,7 @@ async def _follow_epochs(store: Store, relay: NodeRelay) -> None:
 
 
 def epochs(changes: Iterable[Change], kinds: frozenset[str]) -> dict[tuple[str, str], int]:
-    """The exclusive resources among new assignments. One that is to end says nothing: its task may have last words."""
+    """The exclusive resources among new assignments. Those that are to end are left out: their tasks may still emit."""
     found = {}
     for change in changes:
         _, _, task = change.key.removeprefix(keys.ASSIGNMENTS).partition("/")
@@ -82,7 +82,7 @@ def epochs(changes: Iterable[Change], kinds: frozenset[str]) -> dict[tuple[str, 
 
 
 async def _publish(store: Store, session: NodeSession, relay: NodeRelay, clock: Clock) -> None:
-    """Write how the relay is, whenever that has changed, for ever."""
+    """Write the relay's status whenever it has changed, until cancelled."""
     key, written, at = keys.relay_status(session.node.id), None, clock.monotonic()
     while True:
         relay.changed.clear()
@@ -102,7 +102,7 @@ async def _publish(store: Store, session: NodeSession, relay: NodeRelay, clock: 
 
 
 def _essence(status: RelayStatus | None) -> object:
-    """What others go by."""
+    """The part of a status that other relays use."""
     if status is None:
         return None
     sinks = tuple((sink.sink, sink.state) for sink in status.sinks)

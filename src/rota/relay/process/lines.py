@@ -1,7 +1,8 @@
 """Lines that come in: workers of this node and other nodes' relays hand messages over.
 
-A worker's line comes from the agent, who knows whose it is. Another relay comes through the door and says who it is: it
-must have the fleet's token and go by the same version of the map. One that comes again has lost its line before.
+A worker's line comes from the agent, which knows whose it is. Another relay connects through the door and identifies
+itself: it must show the fleet's token and use the same version of the map. A relay that connects again has lost its
+earlier line.
 """
 
 import asyncio
@@ -38,14 +39,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 OPENING = 5.0
-"""Seconds that a stranger has to say who it is."""
+"""Seconds within which a new connection must identify itself."""
 
 LAST_WORDS = 10.0
-"""Seconds in which what a worker sent before its end is read."""
+"""Seconds in which the messages that a worker sent before its end are read."""
 
 
 class InboundConnection:
-    """One line that comes in."""
+    """One incoming line."""
 
     def __init__(
         self, lines: "InboundConnections", sock: Socket, sender: str | None, certificate: "Certificate | None" = None
@@ -55,7 +56,7 @@ class InboundConnection:
         """What another relay has shown, where relays speak TLS."""
 
         self.sender = sender or ""
-        """The worker, or the other relay's node once it has said so."""
+        """The worker; for another relay its node, once it has identified itself."""
 
         self.is_peer = sender is None
         self.line: InboundLine | None = None
@@ -65,19 +66,19 @@ class InboundConnection:
         """The digest of the token that another relay has shown."""
 
         self.patience: asyncio.TimerHandle | None = None
-        """Ends it if it says nothing; it must not keep what has ended by itself."""
+        """The timer that ends a silent connection; it must not keep alive what has ended by itself."""
 
         largest = {"largest": LARGEST_OPENING} if self.is_peer else {}
         self.wire = FrameConnection(sock, self._heard, self._ended, **largest)
 
     def tell(self) -> None:
-        """Send the ack, and read on or do not."""
+        """Send the ack, and start or stop reading as the core says."""
         if self.line is not None:
             self.wire.send(AckFrame(self.line.acked, self.line.take_refused()))
             self.wire.read(not self.line.is_stopped)
 
     def refuse(self, why: str) -> None:
-        """Say why it is not taken, and end it."""
+        """Send the reason why it is refused, and end it."""
         self.wire.send(RefusalFrame(why))
         self.wire.lose()
 
@@ -89,7 +90,7 @@ class InboundConnection:
 
 
 class InboundConnections:
-    """All that come in."""
+    """All incoming lines."""
 
     def __init__(self, core: Relay, node: NodeId, token: str, clock: Clock, pump: Callable[[], None]) -> None:
         self._core, self._node, self._clock, self._pump = core, node, clock, pump
@@ -100,44 +101,45 @@ class InboundConnections:
         self._by_line: dict[InboundLine, InboundConnection] = {}
         self._revoked: frozenset[str] = frozenset()
         self._gone: set[str] = set()
-        """Workers that have ended, and whose lines have not been read to the end."""
+        """Workers that have ended, and whose lines are still being read."""
 
     def __len__(self) -> int:
         return len(self._by_line)
 
     @property
     def is_complete(self) -> bool:
-        """Has each worker that has a line said whether it holds messages?"""
+        """Has each connected worker reported whether it holds messages?"""
         return all(coming.is_peer or coming.line is not None for coming in self._comings)
 
-    # Who comes and goes
+    # Connections
 
     def take_worker(self, sender: str, sock: socket.socket) -> None:
-        """A worker of this node has a line to us."""
+        """A worker of this node has a line to this relay."""
         self._comings.add(InboundConnection(self, sock, sender))
 
     def take_stranger(self, sock: Socket, certificate: "Certificate | None" = None) -> None:
-        """Somebody came through the door; it should say who it is."""
+        """A connection came in through the door; it must identify itself first."""
         coming = InboundConnection(self, sock, None, certificate)
         self._comings.add(coming)
         coming.patience = asyncio.get_running_loop().call_later(OPENING, self._see_off, coming)
 
     def revoke(self, serials: Collection[str]) -> None:
-        """Let go of relays whose certificates were taken back, and take none of them any more."""
+        """End the lines of relays whose certificates were revoked, and accept these certificates no more."""
         self._revoked = frozenset(serials)
         for coming in list(self._comings):
             if coming.certificate is not None and coming.certificate.serial in self._revoked:
                 coming.wire.lose()
 
     def admit(self, taken: Collection[str]) -> None:
-        """Take relays that show a token with one of these digests, and let go of those that showed another."""
+        """Accept relays that show a token with one of these digests, and end the lines of all others."""
         self._taken = list(taken)
         for coming in list(self._comings):
             if coming.shown and coming.shown not in self._taken:
                 coming.wire.lose()
 
     def sender_gone(self, sender: str) -> None:
-        """A worker has ended. What it has sent is still read, but not for ever: a child of it may hold the line."""
+        """A worker has ended. What it sent is read for `LAST_WORDS` seconds only: a child of the worker may hold the
+        line open."""
         lines = self._of_worker(sender)
         if not lines:
             self._core.host_gone(sender)
@@ -147,18 +149,18 @@ class InboundConnections:
             asyncio.get_running_loop().call_later(LAST_WORDS, coming.wire.lose)
 
     def end(self, line: InboundLine) -> None:
-        """A line that is over for the core."""
+        """End a line in the core."""
         if coming := self._by_line.pop(line, None):
             self._comings.discard(coming)
             coming.wire.close()
 
     def tell(self, line: InboundLine) -> None:
-        """Something changed for a line."""
+        """A line has a new ack, or should start or stop being read."""
         if coming := self._by_line.get(line):
             coming.tell()
 
     def tick(self) -> None:
-        """Give other relays a sign of life, and let go of those that give none."""
+        """Send other relays a sign of life, and end the lines of those that are silent."""
         for coming in self._peers():
             coming.tell()
             if coming.wire.is_silent:
@@ -166,7 +168,7 @@ class InboundConnections:
                 coming.wire.lose()
 
     def close(self) -> None:
-        """Let go of them all."""
+        """Close all lines."""
         for coming in self._comings:
             coming.wire.close()
 
@@ -180,7 +182,7 @@ class InboundConnections:
         if coming.line is None and coming in self._comings:
             coming.wire.lose()
 
-    # What they say
+    # Records
 
     def heard(self, coming: InboundConnection, record: Any_) -> None:
         """A record came on a line."""
@@ -231,7 +233,7 @@ class InboundConnections:
         coming.tell()
 
     def _objection(self, opening: OpeningFrame, certificate: "Certificate | None") -> str:
-        """Why another relay is not let in, or nothing."""
+        """Why another relay is refused; empty if it is accepted."""
         if certificate is not None and certificate.serial in self._revoked:
             return f"the certificate of {certificate.name} was revoked; make another with rota tls issue"
         if certificate is not None and certificate.kind and certificate.name != opening.node:

@@ -1,4 +1,4 @@
-"""The relay's process: `python -m rota.relay.process.main`. The agent starts it, and speaks with it over a channel."""
+"""The relay's process: `python -m rota.relay.process.main`. The agent starts it and talks to it over a channel."""
 
 import argparse
 import asyncio
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 class RelayProgram:
-    """The relay, between the agent and the door that other relays come through."""
+    """The relay, its channel to the agent, and the door for other relays."""
 
     def __init__(self, control: socket.socket, door: socket.socket) -> None:
         self._control, self._door = control, door
@@ -45,7 +45,7 @@ class RelayProgram:
         self._shell: Shell | None = None
 
     async def run(self) -> None:
-        """Be the relay until the agent says that it is over, or is gone."""
+        """Run the relay until the agent ends it, or is gone."""
         asyncio.get_running_loop().set_exception_handler(self._failed)
         async with asyncio.TaskGroup() as parts:
             self._parts = parts
@@ -58,7 +58,7 @@ class RelayProgram:
         self._channel.close()
 
     def _failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Something went wrong in a callback: end, rather than go on with half of what was to be done."""
+        """A callback raised: end the process rather than continue with half of the work done."""
         log.error("relay failed", exc_info=context.get("exception"), extra={"what": context["message"]})
         self._over.set()
 
@@ -117,7 +117,7 @@ class RelayProgram:
                 self._parts.create_task(self._shake_hands(shell, tls, sock), name="handshake")
 
     async def _shake_hands(self, shell: Shell, tls: "RelayTls", sock: socket.socket) -> None:
-        """Let somebody in who has a certificate."""
+        """Complete the TLS handshake with a relay that shows a certificate."""
         sock.setblocking(False)
         try:
             async with asyncio.timeout(OPENING):

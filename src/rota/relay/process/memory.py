@@ -1,7 +1,7 @@
-"""The relay's memory: which messages have had their fate, kept where the death of its process does not reach.
+"""The relay's memory: the ids of settled messages, in files that survive the death of the process.
 
 A relay that is killed forgets its window, and a copy that comes later would go out again. So what is settled is also
-written to a file, before anybody is acked, and the next process begins with it. Nothing is synced: what a process has
+written to a file, before any ack is sent, and the next process begins with it. Nothing is synced: what a process has
 written is the kernel's, and stays when the process dies. A machine that loses power forgets, as a relay without this
 file would. It costs 20 bytes a message, for about as long as the window lasts.
 
@@ -27,13 +27,13 @@ log = logging.getLogger(__name__)
 
 SUFFIX = ".memory"
 SEGMENT = SPAN / 2
-"""Seconds after which another segment is begun."""
+"""Seconds after which a new segment is begun."""
 
 RETRY = 1.0
-"""Seconds for which a disk that took nothing is left alone, or each turn would leave an empty segment there."""
+"""Seconds without another attempt after the disk refused a write: each attempt leaves an empty segment."""
 
 GRAIN = 2.0
-"""Seconds whose memories count as equally old when they are recalled."""
+"""Seconds of settling times that count as equal when they are read back."""
 
 _TAG = 4
 _ENTRY = ID_SIZE + _TAG
@@ -52,7 +52,7 @@ class _Turn(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RelayMemory:
-    """What a relay remembers beyond its own death, in one folder."""
+    """The memory of a relay on disk, in one folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -66,7 +66,7 @@ class RelayMemory:
         self._failed = 0.0
 
     def recall(self, wall: float) -> list[Excerpt]:
-        """What earlier processes have written down and a window would still know."""
+        """What earlier processes have written and a window would still remember."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             segments = self._segments()
@@ -129,7 +129,7 @@ class RelayMemory:
         return records.encode(self._turns, self._encode(_Turn(wall, marks, b"".join(parts))))
 
     def _fails(self, error: OSError) -> None:
-        """Go on without: a later turn tries a segment of its own."""
+        """Continue without memory; a later turn tries a new segment."""
         self.close()
         if not self._is_failing:
             self._is_failing = True

@@ -1,7 +1,7 @@
 """The relay's shell: sockets, sinks, spools, memory and time around the core.
 
-The agent says what there is: lines of workers, the map, where the others are. The core says what is to be done, and
-`pump` does it, after everything that happened. Nothing here decides what becomes of a message.
+The agent sends workers' lines, the map, and the addresses of the other relays. The core decides what is to be done, and
+`pump` does it, after every event. Nothing here decides what becomes of a message.
 """
 
 import asyncio
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
     from rota.relay.process.tls import RelayTls
 
 TICK = 0.25
-"""Seconds between looks at what nobody tells of."""
+"""Seconds between two checks of what no event announces."""
 
 FORGET = 24 * 3600.0
-"""Seconds after which a resource that sends nothing any more is not counted any more."""
+"""Seconds without a message after which a resource's counts are dropped."""
 
 TELL = 1.0
-"""Seconds between words to the agent and to other relays."""
+"""Seconds between status reports to the agent, and between signs of life to other relays."""
 
 
 class Shell:
@@ -82,7 +82,7 @@ class Shell:
     # What the agent says
 
     def take_worker(self, sender: str, sock: socket.socket) -> None:
-        """A worker's line."""
+        """A worker's line came from the agent."""
         self._lines.take_worker(sender, sock)
 
     def revoke(self, revoked: Revoked) -> None:
@@ -91,7 +91,7 @@ class Shell:
         self._ways.revoke(revoked.serials)
 
     def admit(self, tokens: Tokens) -> None:
-        """Show this token from now on, and take these."""
+        """Show this token to other relays from now on, and accept tokens with these digests."""
         self._ways.token = tokens.token
         self._lines.admit(tokens.taken)
 
@@ -100,7 +100,7 @@ class Shell:
         self._lines.sender_gone(sender)
 
     def follow(self, fleet: RelaysAre) -> None:
-        """Go by this map, and know these relays."""
+        """Use this map, and these addresses of relays."""
         now = self._clock.monotonic()
         self._members = {NodeId(node): address for node, address in fleet.members.items()}
         self._core.members_are(self._members, now)
@@ -112,12 +112,12 @@ class Shell:
         self._tell()
 
     def fence(self, fences: Fences) -> None:
-        """Take nothing from exclusive tasks of earlier epochs."""
+        """Refuse messages of exclusive tasks of earlier epochs."""
         for kind, resource, epoch in fences.fences:
             self._core.fence(kind, resource, epoch)
 
     def answer(self, question: AskTallies | AskRest) -> RelayTold:
-        """What the agent asked for."""
+        """Answer a question of the agent."""
         match question:
             case AskTallies(number=number, kind=kind, resource=resource):
                 return RelayTold(number, self._tallies(kind, resource))
@@ -128,13 +128,13 @@ class Shell:
                 )
 
     def take_stranger(self, sock: Socket, certificate: "Certificate | None" = None) -> None:
-        """Somebody came through the door."""
+        """A connection came in through the door."""
         self._lines.take_stranger(sock, certificate)
 
     # Time
 
     async def run(self) -> None:
-        """Let time pass, for ever."""
+        """Let the core's time pass, until cancelled."""
         told = 0.0
         while True:
             now = self._clock.monotonic()
@@ -154,20 +154,20 @@ class Shell:
             await asyncio.sleep(TICK)
 
     def _forget(self, now: float) -> None:
-        """Let go of the figures of resources that have gone silent long ago, a few at a time."""
+        """Drop the counts of resources that have been silent for long, a few at a time."""
         silent = (name for name, tally in self._core.tallies().items() if tally.last and now - tally.last > FORGET)
         for kind, resource in list(itertools.islice(silent, 100)):
             self._core.drop(kind, resource)
 
     def close(self) -> None:
-        """Let go of all lines, and write nothing more."""
+        """Close all lines and files."""
         self._lines.close()
         self._memory.close()
 
     # Doing what the core asks for
 
     def pump(self) -> None:
-        """Everything that there is to do now."""
+        """Do everything that the core asks for now."""
         while any(touched := self._core.take_touched()):
             self._remember()
             for line in touched.lines:
@@ -178,7 +178,8 @@ class Shell:
                 self._ways.pass_on(peer)
 
     def _remember(self) -> None:
-        """Write down what was settled. Acks go out after this: what senders let go of, the next life knows."""
+        """Write down what was settled. Acks are sent after this, so the next process knows all that senders have
+        dropped."""
         window = self._core.window
         if window.fresh:
             self._memory.keep(window.fresh, self._clock.wall().timestamp())
@@ -193,7 +194,7 @@ class Shell:
     # Figures
 
     def _tell(self) -> None:
-        """Tell the agent how we are, if that changed."""
+        """Send the agent the relay's status, if it changed."""
         status = self._status()
         if status != self._told:
             self._told = status

@@ -9,13 +9,14 @@ of an earlier one. `position` remembers up to which number everything is confirm
 in turn, so that one of them is always whole. It is in the kernel's hands when `confirm` returns, and on disk after
 `sync`: a machine that loses power repeats more than a process that is killed.
 
-What an earlier life left half written at the end is cut off, and `torn` says how many bytes; nobody was told that they
-are safe. Any other damage is skipped and told: those messages are lost, by number. Nothing is lost silently. A sector
-that cannot be read is damage, too; its segment is renamed instead of deleted, for another tool may read more of it. A
-segment of which nothing can be read is not damaged: the disk fails, which is Unavailable, and is tried again.
+What an earlier life left half written at the end is cut off, and `torn` says how many bytes; those messages were never
+reported as safe. Any other damage is skipped and reported: those messages are lost, by number. Nothing is lost
+silently. A sector that cannot be read is damage, too; its segment is renamed instead of deleted, for another tool may
+read more of it. A segment of which nothing can be read is not damaged: the disk fails, which is Unavailable, and is
+tried again.
 
-The disk being full, or the spool as large as it may be, is `SpoolRefused`: nothing was kept, try again when there is
-room. A batch that is larger than `limit` is never taken.
+When the disk is full, or the spool has reached `limit`, `append` raises `SpoolRefused`: nothing was kept, retry when
+there is room. A batch that is larger than `limit` is never taken.
 """
 
 import errno
@@ -37,14 +38,14 @@ from rota.model.errors import Invalid, Unavailable
 from rota.sinks.port import Message
 
 LIMIT = 2**30
-"""Bytes of a spool, unless told otherwise."""
+"""The default limit of a spool, in bytes."""
 
 SEGMENT = 8 * 2**20
-"""Bytes after which another segment is begun."""
+"""Bytes after which a new segment is begun."""
 
 SUFFIX = ".segment"
 UNREADABLE_SUFFIX = ".unreadable"
-"""Of a segment that is done with, and of which not every sector could be read."""
+"""The suffix of a finished segment in which some sectors could not be read."""
 
 SECTOR = 4096
 """Bytes that are read at a time where more cannot be."""
@@ -68,7 +69,7 @@ class Spool:
     """The spool in one folder, for one sink."""
 
     def __init__(self, folder: Path, left: Left, *, limit: int = LIMIT, segment: int = SEGMENT) -> None:
-        """Open the folder, made if need be; `left` is told, a part at a time, what an earlier life left."""
+        """Open or create the folder; `left` is called with what an earlier process left, a part at a time."""
         if limit < 1 or segment < 1:
             raise Invalid(f"spool {folder}: limit {limit} and segment {segment} must be above zero")
         self.folder = folder
@@ -129,7 +130,7 @@ class Spool:
         try:
             segment.append(data)
         except OSError:
-            # What the disk has of it is unsure: go on in another segment, and let nobody read it.
+            # How much reached the disk is unknown: continue in another segment, and never read these bytes.
             self._writing = None
             if segment.size:
                 segment.cut()
@@ -169,14 +170,14 @@ class Spool:
         return found
 
     def _loaded(self, segment: "_Segment") -> "_Reading":
-        """What there is to read of a segment."""
+        """The content of a segment that is still to be read."""
         reading = self._reading
         if reading is None or reading.segment is not segment or reading.is_at_end:
             reading = self._reading = _Reading(segment, 0 if reading is None else reading.offset_in(segment))
         return reading
 
     def _take(self, record: records.FramedRecord | None, found: ReadBack, end: int) -> None:
-        """Note a record, and those that are missing before it; with None, those that are missing up to `end`."""
+        """Note a record, and the numbers missing before it; with None, those missing up to `end`."""
         sequence = end + 1 if record is None else record.sequence
         for missing in range(self._last_read + 1, sequence):
             self._lose(missing, found)
@@ -204,7 +205,7 @@ class Spool:
     # Letting go
 
     def confirm(self, sequences: Iterable[int]) -> None:
-        """These need not be kept any more; segments that nobody needs are deleted."""
+        """These messages need not be kept; segments without others are deleted."""
         confirmed = self._position.confirmed
         self._done.update(sequence for sequence in sequences if sequence > confirmed)
         while confirmed + 1 in self._done:
@@ -219,7 +220,7 @@ class Spool:
         self._position.sync()
 
     def close(self) -> None:
-        """Let go of the files; what is in them stays."""
+        """Close the files; their content stays."""
         self._position.close()
         for segment in self._segments:
             segment.close()
@@ -254,11 +255,11 @@ class Spool:
         self._delete_confirmed()
 
     def _look_through(self, segment: "_Segment", end: int | None) -> list[Message]:
-        """What a segment has that is not confirmed; of the last one, what is half written is cut off."""
+        """What a segment has that is not confirmed. In the last segment, a half-written end is cut off."""
         data, offset, found = segment.read(0), 0, ReadBack([], [])
         while record := records.after(data, offset, self._last_read):
             if end is not None and record.sequence > end:
-                break  # it was refused then, and its number given to another
+                break  # the write was refused, and its number given to another message
             self._take(record, found, record.sequence)
             offset = record.end
         if end is not None:
@@ -335,7 +336,7 @@ class _Segment:
 
     def cut(self) -> None:
         """Cut off what is behind the last that was kept."""
-        with suppress(OSError):  # its numbers are given out again, in another segment; so the next life knows
+        with suppress(OSError):  # the numbers are used again in another segment; this lets the next process know
             os.ftruncate(self._file, self.size)
             os.fsync(self._file)
 
@@ -343,7 +344,7 @@ class _Segment:
         os.close(self._file)
 
     def delete(self) -> None:
-        """Let go of it. One that a disk does not let go of is found again by the next life, as confirmed."""
+        """Delete it. A file that cannot be deleted is found by the next process, and counts as confirmed."""
         self.close()
         with suppress(OSError):
             if self.is_unreadable:
@@ -371,7 +372,8 @@ class _Reading:
 
 
 class _Position:
-    """The number up to which everything is confirmed. A disk that does not take it costs repeats, and nothing else."""
+    """The number up to which everything is confirmed. If it cannot be written, messages repeat after a restart; none
+    are lost."""
 
     _PLACE = struct.Struct("!QI")
     _APART = 512

@@ -1,7 +1,7 @@
-"""Ways to other relays: one line to each home that the map names, also with nothing to pass on.
+"""Lines to other relays: one to each home that the map names, also with no messages to pass on.
 
-A way that breaks, or is refused because the other has not heard of the map yet, is tried again and again. Another map
-is another set of ways.
+A line that breaks, or is refused because the other relay does not have the map yet, is retried until it succeeds. A new
+map replaces all lines.
 """
 
 import asyncio
@@ -44,11 +44,11 @@ CONNECT = 5.0
 """Seconds that connecting may take."""
 
 RETRY = timedelta(milliseconds=100), timedelta(seconds=1)
-"""Shortest and longest wait until a way is tried again."""
+"""Shortest and longest wait until a line is retried."""
 
 
 class PeerLinks:
-    """All of them."""
+    """The lines to all other relays."""
 
     def __init__(
         self,
@@ -62,24 +62,24 @@ class PeerLinks:
         self._tls, self._revoked = tls, frozenset[str]()
         self._core, self.token, self._clock, self._pump, self._start = core, token, clock, pump, start
         self._keeping: dict[NodeId, tuple[str, int, asyncio.Task[None]]] = {}
-        """Node → the address and the version of the map that a way is kept for."""
+        """Node → the address and the map version that its line is kept for."""
 
         self._open: dict[NodeId, FrameConnection] = {}
         self._shown: dict[NodeId, Certificate] = {}
-        """What other relays have shown, where relays speak TLS."""
+        """The certificates of other relays, where relays speak TLS."""
 
         self.trouble: dict[NodeId, str] = {}
         self._is_warned: set[NodeId] = set()
-        """Homes that there is no way to, and why not."""
+        """Homes that cannot be reached, and for which a warning was logged."""
 
         self._shipped: set[tuple[NodeId, int]] = set()
-        """Shipments that were sent on the ways that are open, by taker and version."""
+        """Shipments that were sent on the open lines, by taker and version."""
 
     def __len__(self) -> int:
         return len(self._open)
 
     def follow(self, members: Mapping[NodeId, str]) -> None:
-        """Keep a way to every home; `members` says where they are."""
+        """Keep a line to every home; `members` has their addresses."""
         relay_map, node = self._core.map, self._core.node
         homes = {home: members[home] for home in relay_map.nodes if home in members} if relay_map else {}
         homes.pop(node, None)
@@ -89,7 +89,7 @@ class PeerLinks:
                 task.cancel()
                 del self._keeping[home]
                 self.trouble.pop(home, None)
-                # At once: an ack that waits to be read stands for batches of before, and they are numbered afresh.
+                # At once: an unread ack covers batches of the old line, and batches are numbered afresh.
                 self._let_go(home)
         for home, address in homes.items():
             if home not in self._keeping:
@@ -97,7 +97,7 @@ class PeerLinks:
                 self._keeping[home] = (address, version, task)
 
     def pass_on(self, peer: PeerRelay) -> None:
-        """Hand over what there is for another relay, as long as it keeps up."""
+        """Hand over what waits for another relay, as long as it keeps up."""
         wire = self._open.get(peer.node)
         while wire is not None and wire.unsent < UNSENT:
             batch = self._core.hand_over(peer, BATCH, BATCH_BYTES, self._clock.monotonic())
@@ -106,7 +106,7 @@ class PeerLinks:
             _send(wire, batch)
 
     def tick(self) -> None:
-        """Tell the others how old the messages are that they may still get."""
+        """Report to the others the age of the messages that they may still get."""
         for node, wire in list(self._open.items()):
             if wire.is_silent:
                 log.warning("relay silent", extra={"node": self._core.node, "relay": node})
@@ -115,7 +115,7 @@ class PeerLinks:
                 _send(wire, self._core.ping(self._core.peer(node), self._clock.monotonic()))
 
     def ship(self) -> None:
-        """Send what the core has to ship; each shipment once on each way."""
+        """Send the shipments that the core has; each once per line."""
         for shipment in self._core.moves.shipments:
             key, wire = (shipment.taker, shipment.version), self._open.get(shipment.taker)
             if wire is not None and key not in self._shipped:
@@ -123,14 +123,14 @@ class PeerLinks:
                 wire.send(ShipFrame(shipment.version, shipment.excerpts, shipment.floors, shipment.age))
 
     def revoke(self, serials: Collection[str]) -> None:
-        """Do not call relays whose certificates were taken back. A way that is open ends."""
+        """Do not connect to relays whose certificates were revoked, and end their open lines."""
         self._revoked = frozenset(serials)
         for node, certificate in list(self._shown.items()):
             if certificate.serial in self._revoked and (wire := self._open.get(node)):
                 wire.lose()
 
     async def _connect(self, node: NodeId, address: str) -> Socket:
-        """A line to another relay; OSError if it is not reached, or is not what it should be."""
+        """A line to another relay; OSError if it is not reached, or is not the expected relay."""
         sock = await _connect(address)
         if self._tls is None:
             return sock
@@ -154,7 +154,7 @@ class PeerLinks:
             await asyncio.sleep(next(waits).total_seconds())
 
     async def _use(self, node: NodeId, sock: Socket, version: int) -> None:
-        """Pass messages on until the way breaks."""
+        """Pass messages on until the line breaks."""
         over, peer = asyncio.Event(), self._core.peer(node)
         wire = FrameConnection(sock, lambda record: self._heard(node, wire, record), over.set)
         wire.on_room = partial(self.pass_on, peer)
@@ -169,14 +169,15 @@ class PeerLinks:
                 self._let_go(node)
 
     def _let_go(self, node: NodeId) -> None:
-        """The way to a relay is over: nothing more is heard on it, and what has no ack goes again."""
+        """The line to a relay has ended: nothing more is read from it, and messages without an ack are sent again."""
         if (wire := self._open.pop(node, None)) is not None:
             wire.close()
             self._shipped = {(taker, number) for taker, number in self._shipped if taker != node}
             self._core.peer_broke(self._core.peer(node))
 
     def _fail(self, node: NodeId, why: str) -> None:
-        """Log once why there is no way: as a warning if a second try fails likewise, for many a trouble passes."""
+        """Log once why there is no line: as a warning only if a second try fails for the same reason, because many
+        problems pass."""
         if self.trouble.get(node) != why:
             self.trouble[node] = why
             self._is_warned.discard(node)
@@ -187,7 +188,7 @@ class PeerLinks:
 
     def _heard(self, node: NodeId, wire: FrameConnection, record: Any_) -> None:
         match record:
-            case AckFrame() if node not in self._open:  # it has let us in
+            case AckFrame() if node not in self._open:  # the other relay has accepted the line
                 self._open[node] = wire
                 self.trouble.pop(node, None)
                 self._core.moves.ship_again(node, self._clock.monotonic())

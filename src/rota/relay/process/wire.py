@@ -1,9 +1,9 @@
-"""What is said on a line, and the socket it is said on.
+"""The records sent on a line between relays or from a worker, and the socket that carries them.
 
 Lines lead from workers to their node's relay (socket pairs that the agent makes) and from relay to relay (TCP). Both
-speak the same: whoever hands messages over opens the line and sends batches, the other end sends acks. A relay sends
-nothing more before the first ack: until it is let in, the other takes only small records. Each record is a packed array
-behind its length (`kit.frames`); a record of a later release may be longer.
+use the same protocol: the sender of messages opens the line and sends batches, the other end sends acks. A relay sends
+nothing more before the first ack: until it is accepted, the other end takes only small records. Each record is a packed
+array behind its length (`kit.frames`); a record of a later release may be longer.
 
 `FrameConnection` is one end, in an event loop. It can stop reading, which in the end makes the sender wait. What waits
 to be sent is not bounded here: senders look at `unsent`, and acks are small.
@@ -22,16 +22,16 @@ from rota.relay.core.dedup import Excerpt
 from rota.relay.core.held import Emission, RefusedMessage
 
 PROTOCOL = 1
-"""Of what is said between relays; others are refused."""
+"""The version of the protocol between relays; other versions are refused."""
 
 LARGEST = 256 * 2**20
-"""Bytes of one record: a window that is shipped may have millions of ids."""
+"""The largest record, in bytes: a shipped window may have millions of ids."""
 
 LARGEST_OPENING = 4096
-"""Bytes of what a stranger may say."""
+"""The largest record from a sender that has not identified itself, in bytes."""
 
 SILENCE = 15.0
-"""Seconds without a word after which a line counts as broken. Both ends say something at least each second."""
+"""Seconds without a record after which a line counts as broken. Both ends send something at least each second."""
 
 BATCH = 500
 """Messages of one batch."""
@@ -40,15 +40,15 @@ BATCH_BYTES = 2**20
 """Payloads of one batch; the one that reaches it still goes in."""
 
 UNSENT = 4 * 2**20
-"""Bytes that may wait in a wire before its owner sends no more batches."""
+"""Bytes that may wait to be sent before the owner sends no more batches."""
 
 
 class RelayFrame(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """What is said."""
+    """The records of the protocol."""
 
 
 class OpeningFrame(RelayFrame, frozen=True, tag=1):
-    """From a sender, first: who it is. A worker's line is known by the agent's word, so it only tells its age."""
+    """From a sender, first: who it is. A worker is known from the agent's message, so its record only has the age."""
 
     age: float | None
     """Seconds since the oldest message was emitted that it holds; None: it holds none."""
@@ -56,7 +56,7 @@ class OpeningFrame(RelayFrame, frozen=True, tag=1):
     protocol: int = PROTOCOL
     node: str = ""
     version: int = 0
-    """Of the relay map that it goes by."""
+    """The version of the relay map that it uses."""
 
     token: str = ""
 
@@ -140,11 +140,11 @@ class FrameConnection:
         """Called when everything is sent that had to wait."""
 
     def trust(self) -> None:
-        """The other end is one of ours: it may say as much as it likes at a time."""
+        """The other end is authenticated: it may send records of any size up to `LARGEST`."""
         self._decoder.limit = LARGEST
 
     def send(self, record: RelayFrame) -> None:
-        """Send, or keep until there is room; nothing if the other end is gone."""
+        """Send, or keep until there is room; does nothing if the other end is gone."""
         if not self.is_open:
             return
         frame = memoryview(encode(record))
@@ -168,7 +168,7 @@ class FrameConnection:
 
     @property
     def is_silent(self) -> bool:
-        """Has the other end said nothing for too long, although we listen?"""
+        """Has the other end sent nothing for `SILENCE` seconds, although this end was reading?"""
         return self.is_reading and self._loop.time() - self.last_heard > SILENCE
 
     def close(self) -> None:
@@ -209,7 +209,7 @@ class FrameConnection:
         except (BlockingIOError, InterruptedError):
             return 0
         except OSError:
-            # Not from within a call of our owner: it would find its line gone in the middle of what it does.
+            # Not from within a call of the owner, whose line would be gone in the middle of its work.
             self._loop.call_soon(self.lose)
             return len(frame)
 

@@ -1,8 +1,8 @@
-"""The works of an outlet: its sink and its spool, doing what the core asks for.
+"""Runs an outlet: does with its sink and its spool what the core asks for.
 
 Two loops, so that a slow disk does not hold up a sink that works: one opens the sink and publishes, the other writes,
 reads and clears the spool, in a thread, one step after the other. A sink that cannot be opened, or refuses to publish,
-is tried again and again; meanwhile the core has messages spooled.
+is retried until it succeeds; meanwhile the core has messages spooled.
 
 A spool's folder is named for its sink's URL, and a file in it says which that is: so a relay that starts publishes what
 an earlier life left, whatever the app declares now.
@@ -33,23 +33,23 @@ from rota.sinks.port import Message, Sink
 log = logging.getLogger(__name__)
 
 PUBLISH = 500
-"""Messages handed to a sink at a time."""
+"""Messages handed to a sink per call."""
 
 WRITE = 2_000
-"""Messages written to the spool at a time."""
+"""Messages written to the spool per call."""
 
 READ = 250
-"""Messages that are worth a trip to the disk, if there are so many."""
+"""The number of messages worth reading from the disk, if there are that many."""
 
 RETRY = timedelta(milliseconds=200), timedelta(seconds=5)
-"""Shortest and longest wait until a sink is opened again."""
+"""Shortest and longest wait until opening a sink is retried."""
 
 DISK_RETRY = 1.0
-"""Seconds until a disk that refused is tried again."""
+"""Seconds until a disk that refused is retried."""
 
 DAMAGED = "damaged in the spool"
 REASONS = 20
-"""Reasons for rejections that are told apart."""
+"""The largest number of distinct rejection reasons that are counted separately."""
 
 OTHER = "other reasons"
 NAME = "sink"
@@ -57,7 +57,7 @@ NAME = "sink"
 
 
 class OutletRunner:
-    """What one outlet does."""
+    """Runs one outlet."""
 
     def __init__(
         self, core: Relay, outlet: Outlet, root: Path, limit: int, clock: Clock, pump: Callable[[], None]
@@ -72,7 +72,7 @@ class OutletRunner:
         self._rejected: Counter[str] = Counter()
         self._last_error = ""
         self._is_refused = False
-        """Did the spool take nothing the last time? It is logged once."""
+        """Did the spool refuse the last write? It is logged once."""
 
         self._is_position_old = False
         self._open_spool()
@@ -99,19 +99,19 @@ class OutletRunner:
         )
 
     def wake(self) -> None:
-        """The core has something to do here."""
+        """Wake the loops: the core has something to do here."""
         self._may_publish.set()
         self._may_spool.set()
 
     def look(self) -> None:
-        """See whether the sink works."""
+        """Check whether the sink is usable."""
         if self._sink is not None:
             if why := self._sink.trouble:
                 self._last_error = why
             self._is(why is None)
 
     async def run(self) -> None:
-        """Publish and spool, for ever."""
+        """Publish and spool, until cancelled."""
         async with asyncio.TaskGroup() as loops:
             loops.create_task(self._keep_sink(), name=f"sink {self._url}")
             loops.create_task(self._keep_spool(), name=f"spool of {self._url}")
@@ -141,7 +141,7 @@ class OutletRunner:
             await self._may_publish.wait()
 
     async def _publish(self, sink: Sink, messages: list[Message]) -> None:
-        """Have the sink take the messages, whatever it says: they count as under way."""
+        """Have the sink take the messages; whatever it answers, they count as under way."""
         waits = delays(*RETRY, random)
         self._published += len(messages)
         while True:
@@ -179,7 +179,7 @@ class OutletRunner:
     # The spool
 
     def _open_spool(self) -> None:
-        """Take over what an earlier life left. A folder that cannot be used is tried again later."""
+        """Open the spool and take over what an earlier process left. A folder that cannot be used is retried later."""
         recovered: Counter[tuple[str, str]] = Counter()
         try:
             _remember(self._folder, self._outlet.sink)
@@ -205,7 +205,7 @@ class OutletRunner:
             await self._may_spool.wait()
 
     async def _step(self, spool: Spool) -> None:
-        """Everything that there is to do with the disk, each thing once."""
+        """Do everything that is to be done with the disk, each kind of work once."""
         outlet = self._outlet
         if spent := outlet.spent:
             outlet.spent = []
@@ -244,9 +244,9 @@ class OutletRunner:
             self._core.home.spooled(self._outlet, first)
 
     def _refused(self, error: RotaError) -> None:
-        """Messages wait in memory until the disk may be tried again."""
+        """The disk refused: messages wait in memory until it is retried."""
         self._last_error = str(error)
-        if not self._is_refused:  # the reason may have other figures each time
+        if not self._is_refused:  # the reason contains figures that differ each time
             self._is_refused = True
             log.warning("spool refuses", extra={"sink": str(self._url), "why": self._last_error})
         self._core.home.spool_refused(self._outlet)
@@ -275,7 +275,7 @@ def left_behind(root: Path) -> list[str]:
 
 
 def _remember(folder: Path, sink: str) -> None:
-    """Write down which sink a folder is for; nobody else may read it, for there may be a password in it."""
+    """Write down which sink a folder is for, readable by this user only: the URL may contain a password."""
     file, draft = folder / NAME, folder / f"{NAME}.new"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """Hosts and relays in the simulator, around the relay's own decisions.
 
 They do in virtual time what processes do with real sockets, disks and brokers: carry out what the core asks for, and
-tell it how it went. What is outside of them is in `sim.outside`.
+report the outcome to it. Brokers and disks are in `sim.outside`.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from rota.sinks.port import Message
 SINKS = ("east", "west")
 LIMITS = RelayLimits(messages=120, window=25)
 OUTBOX = 60
-"""Messages that a host keeps at most; tasks wait beyond that."""
+"""Messages that a host keeps at most; tasks wait while it is full."""
 
 OUTBOX_BYTES = 1_000_000
 """Never reached: only their number limits them here."""
@@ -44,7 +44,7 @@ WALL = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Safeguards:
-    """The parts of a relay; `relay.sim.unguarded` has some that lack something."""
+    """The parts of a relay; `relay.sim.unguarded` has variants with a safeguard left out."""
 
     relay: type[Relay] = Relay
     outlet: type[Outlet] = Outlet
@@ -68,7 +68,7 @@ class SimResource:
     epoch: int = 1
     number: int = 0
     emitters: dict[NodeId, int] = field(default_factory=dict)
-    """Node → the epoch that its task has; one that was replaced may not have noticed."""
+    """Node → the epoch of its task; a replaced task may not have noticed."""
 
     def __post_init__(self) -> None:
         self.ids = Ids(KIND, self.name)
@@ -76,7 +76,7 @@ class SimResource:
 
 
 class SimFleet:
-    """All of it, and what is known of every message."""
+    """The simulated fleet, and what is known of every message."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class SimFleet:
     ) -> None:
         self.world, self.resources, self.safeguards, self.pace = world, resources, safeguards, pace
         self.silence = min(8.0, max(1.0, pace / 2))
-        """Seconds after which a host or a relay says something, if it has nothing to say."""
+        """Seconds of silence after which a host or a relay sends a sign of life."""
 
         self.relay_map = RelayMap(version=0, nodes=())
         self.relays: dict[NodeId, Machine] = {}
@@ -103,14 +103,14 @@ class SimFleet:
         """Nodes whose lease has not ended."""
 
         self.emitted: dict[bytes, str] = {}
-        """By hosts that have not died with them."""
+        """Messages emitted by hosts that have not died with them."""
 
         self.acked: dict[bytes, str] = {}
-        """Those of which a host was told that they are safe."""
+        """Messages reported as safe to their host."""
 
         self.rejected: set[bytes] = set()
         self.spooled: set[bytes] = set()
-        """Those that were on a disk: they count as safe, whatever the sink says later."""
+        """Messages that were on a disk: they count as safe, whatever the sink reports later."""
 
         self._lags = {node: world.random.choice((0.0, 0.0, 0.2, 0.5)) for node in nodes}
         """Seconds by which a node's replicas are behind."""
@@ -137,7 +137,7 @@ class SimFleet:
     # What happens
 
     async def emit(self) -> None:
-        """What resources have to say reaches their tasks, for as long as it is wanted."""
+        """Deliver the messages of the resources to their tasks, as long as it is wanted."""
         random = self.world.random
         while True:
             await asyncio.sleep(random.uniform(0.02, 0.25) * self.pace)
@@ -158,7 +158,7 @@ class SimFleet:
         return Message(id=name, kind=KIND, resource=resource.name, payload=b"", node=node, time=WALL, key=key)
 
     def pass_on(self, resource: SimResource, node: NodeId) -> None:
-        """Give an exclusive resource to another node; relays hear of it later, and so does the node before."""
+        """Assign an exclusive resource to another node; relays learn of it later, and so does the node before."""
         resource.epoch += 1
         self.world.tell(f"{resource.name} goes to {node} under epoch {resource.epoch}")
         before = [each for each in resource.emitters if each != node]
@@ -192,7 +192,7 @@ class SimFleet:
                 self.emitted.pop(emission.message.id, None)
 
     def cut(self, pair: frozenset[NodeId]) -> None:
-        """Two relays lose each other."""
+        """Two relays are disconnected from each other."""
         self.cuts.add(pair)
         processes = {self.relays[node].process for node in pair}
         for link in self.links:
@@ -213,7 +213,7 @@ class SimFleet:
         return any(first - BEFORE <= at <= second for at in self._disturbances)
 
     def was_disordered(self, first: float, second: float) -> bool:
-        """May what was delivered at these times have changed places?"""
+        """May messages delivered at these times be out of order?"""
         return any(first - 200 <= at <= second for at in self._disorders)
 
 
@@ -223,7 +223,7 @@ class SimHost:
     def __init__(self, fleet: SimFleet, node: NodeId, machine: Machine) -> None:
         self.node = node
         self.held: dict[int, Emission] = {}
-        """What has no ack, by its number in the outbox."""
+        """Messages without an ack, by number in the outbox."""
 
         self._outbox = Outbox(OUTBOX, OUTBOX_BYTES)
         self._fleet, self._machine = fleet, machine
@@ -239,7 +239,7 @@ class SimHost:
         fleet.hosting[self._process] = self
 
     async def run(self) -> None:
-        """Look now and then whether there is something to hand over, and somebody to take it."""
+        """Try at intervals to hand messages over to the relay."""
         while True:
             await asyncio.sleep(self._fleet.world.random.uniform(0.02, 0.2) * self._fleet.pace)
             if self._link is None:
@@ -323,7 +323,7 @@ class SimRelay:
 
     @property
     def now(self) -> Instant:
-        """By this machine's clock."""
+        """The time of this machine's clock."""
         return self.machine.clock.monotonic()
 
     async def run(self) -> None:
@@ -360,7 +360,7 @@ class SimRelay:
                 link.cut()
 
     def follow_assignments(self) -> None:
-        """Hear of the epochs that exclusive resources have."""
+        """Learn the epochs of exclusive resources."""
         for resource in self.fleet.resources:
             if resource.is_exclusive:
                 self.core.fence(KIND, resource.name, resource.epoch)
@@ -430,7 +430,7 @@ class SimRelay:
             self.core.home.sink_is(outlet, outlet.is_up)  # there may be more
 
     def _told(self, outlet: Outlet, outcomes: list[Outcome]) -> None:
-        """The broker has told what became of messages."""
+        """The broker has reported the outcome of messages."""
         for message, is_rejected in outcomes:
             if is_rejected:
                 self.fleet.rejected.add(message.id)
@@ -511,7 +511,7 @@ class SimRelay:
     def peer_joined(
         self, line: InboundLine, link: SimConnection, sender: "SimRelay", version: int, age: float | None
     ) -> None:
-        """Another relay wants to pass messages on; not by another map."""
+        """Another relay opens a line; refused if it uses another map."""
         if self.core.accepts(version):
             self.joined(line, link, sender.process, None, age)
         else:
@@ -519,7 +519,7 @@ class SimRelay:
             link.cut()
 
     def shipped(self, giver: "SimRelay", shipment: Shipment, link: SimConnection) -> None:
-        """Another relay tells what it knows."""
+        """Another relay ships what it knows."""
         if self.core.take_shipment(shipment, self.now):
             link.send(giver.process, giver.taken, shipment)
             self.pump()

@@ -5,7 +5,7 @@
 - A message is in the sink twice only if a relay died, the broker broke off, or a move was not planned or not finished.
 - Messages of a resource with one emitter are in order, apart from repeats, unless a relay died or a move was cut short.
 - An exclusive resource's messages are there in the order of their epochs, under the same condition.
-- A relay never has more in its hands than it may.
+- A relay never holds more than its limits.
 - In the end every relay is idle, every outbox and every spool empty, and the window forgotten.
 """
 
@@ -20,20 +20,21 @@ from rota.sim.world import World
 
 
 class RelayRules:
-    """Looks at one run of the scenario, and reports to its world what is violated."""
+    """Checks one run of the scenario, and reports violations to its world."""
 
     def __init__(self, world: World, fleet: SimFleet, nodes: Sequence[NodeId], pace: float) -> None:
         self._world, self._fleet, self._nodes, self._pace = world, fleet, nodes, pace
 
     def check(self) -> None:
-        """Look at what has arrived, and what is left."""
+        """Check what has arrived, and what is left."""
         self._check_drained()
         self._check_delivered()
         self._check_repeats()
         self._check_order()
 
     async def watch(self) -> None:
-        """A relay's hands are never too full; a batch per line that was under way when it said so is let pass."""
+        """Check that no relay holds too much; one batch per line that was under way when the line was stopped is
+        allowed."""
         while True:
             await asyncio.sleep(0.5 * self._pace)
             for relay in self._fleet.living:

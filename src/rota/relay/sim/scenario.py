@@ -34,7 +34,7 @@ class RelayScenario:
     """One run of the scenario."""
 
     def __init__(self, world: World, broken: str | None, *, nodes: int | None = None, pace: float = 1.0) -> None:
-        """`pace`: by how much longer than here it takes from one thing to the next."""
+        """`pace`: the factor by which everything takes longer than in the plain scenario."""
         self._world, self._pace = world, pace
         count = nodes or world.random.randint(2, 4)
         self._nodes = [NodeId(f"n{number}") for number in range(count)]
@@ -62,7 +62,7 @@ class RelayScenario:
         self._beside = [asyncio.create_task(each) for each in (fleet.emit(), self._rules.watch(), self._lead())]
 
     async def recover(self) -> None:
-        """The faults are over: mend all, stop the emitting, and look at what arrived."""
+        """The faults are over: repair everything, stop the emitting, and check what arrived."""
         self._heal()
         await asyncio.sleep(EMITTING_LASTS)
         emitting = self._beside[0]
@@ -92,13 +92,13 @@ class RelayScenario:
         await SimHost(self._fleet, NodeId(machine.name.removeprefix("host-")), machine).run()
 
     def _failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Something was raised that nobody caught."""
+        """An exception that nothing caught."""
         self._world.violate(f"{context.get('exception', context['message'])!r}")
 
     # The leader
 
     async def _lead(self) -> None:
-        """Leave dead relays out of the map after a while, take them in again, and move resources on purpose."""
+        """Leave dead relays out of the map after a while, take them back, and move resources on purpose."""
         fleet, random = self._fleet, self._world.random
         dead_since: dict[NodeId, float] = {}
         while True:
@@ -134,7 +134,7 @@ class RelayScenario:
     # Faults
 
     async def rage(self, until: float) -> None:
-        """Faults of the kinds that this seed has drawn, until then."""
+        """Cause faults of the kinds that this seed has drawn, until `until`."""
         random = self._world.random
         faults: list[Callable[[float], Coroutine[None, None, None]]] = [
             self._crash_relay, self._crash_host, self._crash_node, self._freeze, self._cut, self._outage, self._break,
@@ -251,7 +251,7 @@ class RelayScenario:
         broker.wake()
 
     async def _slow_broker(self, length: float) -> None:
-        """A broker takes its time, and not so much that it would be taken for dead."""
+        """A broker becomes slow, but not so slow that it would count as dead."""
         broker = self._any_broker()
         broker.delay = SLOW
         await asyncio.sleep(length)
@@ -272,7 +272,7 @@ class RelayScenario:
         disk.mend()
 
     async def _pass_on(self, length: float) -> None:
-        """An exclusive resource goes to another node; the one before does not notice at first."""
+        """An exclusive resource moves to another node; the node before does not notice at first."""
         if chosen := [each for each in self._fleet.resources if each.is_exclusive]:
             resource = self._world.random.choice(chosen)
             self._fleet.pass_on(resource, self._world.random.choice(self._nodes))

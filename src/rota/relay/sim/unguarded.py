@@ -1,6 +1,6 @@
 """Relays without one of their safeguards: the scenario must find each of them.
 
-They reach into the relay's insides, because what they leave out is not meant to be left out.
+They override private parts of the relay, because its safeguards are not meant to be switched off.
 """
 
 import sys
@@ -29,7 +29,7 @@ class _Confirm(Safeguards):
 
 
 class _Fsync(Safeguards):
-    """Acks what the disk has not got yet."""
+    """Acks what the disk has not synced yet."""
 
     def writing(self, core: Relay, outlet: Outlet) -> None:
         for held in outlet._writing:
@@ -37,7 +37,7 @@ class _Fsync(Safeguards):
 
 
 class _Fate(Safeguards):
-    """Acks a duplicate although nobody knows what becomes of the first copy."""
+    """Acks a duplicate although the outcome of the first copy is unknown."""
 
     class relay(Relay):  # noqa: N801
         def _route(self, emission: Emission, batch: InboundBatch, since: Instant, now: Instant) -> None:
@@ -66,7 +66,7 @@ class _Holding(Safeguards):
 
 
 class _Horizon(Safeguards):
-    """Forgets after the span, whoever may still hold a copy."""
+    """Forgets after the span, although a sender may still hold a copy."""
 
     class window(DedupWindow[HeldMessage]):  # noqa: N801
         def advance(self, now: Instant, oldest: Instant | None = None) -> None:
@@ -85,7 +85,7 @@ class _Queueing(Safeguards):
 
 
 class _Epoch(Safeguards):
-    """Listens to exclusive tasks of any epoch."""
+    """Accepts messages of exclusive tasks of any epoch."""
 
     class relay(Relay):  # noqa: N801
         def _route(self, emission: Emission, batch: InboundBatch, since: Instant, now: Instant) -> None:
@@ -102,7 +102,7 @@ class _Requeue(Safeguards):
 
 
 class _Batches(Safeguards):
-    """Takes what a host sends after it came back for what it has had before: it counts batches anew."""
+    """Mistakes what a host sends after it reconnected for batches it had before: the host numbers them anew."""
 
     class relay(Relay):  # noqa: N801
         def took(

@@ -1,8 +1,9 @@
 """The admin doors of a node: where the original control tool reaches its services, one door per service.
 
-`Admins` keeps the doors that the app declares open: it looks at the declarations now and then, since a reload may
-change them, and tries again where a door could not be opened. A door takes a few connections; on each it answers one
-request after the other, and hangs up on what is no frame, and on those who are silent for a minute.
+`Admins` keeps the doors that the app declares open. It compares the declarations with the open doors every `TICK`
+seconds, because a reload may change them, and retries a door that could not be opened. A door accepts up to
+`CONNECTIONS` connections. It answers the requests of a connection one after the other, and closes a connection that
+sends an invalid frame or nothing for `IDLE` seconds.
 """
 
 import asyncio
@@ -27,16 +28,16 @@ from rota.services.node.door import ServicesDoor
 log = logging.getLogger(__name__)
 
 TICK = 0.5
-"""Seconds between looks at what is declared."""
+"""Seconds between two comparisons of the declared doors with the open ones."""
 
 IDLE = 60.0
-"""Seconds in which a request must have come, or an answer must have gone."""
+"""Seconds within which a connection must send its next request, or take an answer; after that it is closed."""
 
 CONNECTIONS = 32
-"""At a time and door; the next ones are hung up on."""
+"""Connections at a time per door; further ones are closed at once."""
 
 LIMIT = 1024 * 1024
-"""Bytes of the longest request."""
+"""The longest request, in bytes."""
 
 
 class Admins:
@@ -52,14 +53,14 @@ class Admins:
         note: AuditRecorder = forget,
     ) -> None:
         self.closed: dict[str, str] = {}
-        """Services whose door is not open although it should be, and why."""
+        """Service → why its declared door is not open."""
 
         self._folder, self._services, self._environ = folder, services, environ
         self._reload, self._stop, self._note = reload, stop, note
         self._open: dict[str, AdminDoor] = {}
 
     async def run(self) -> None:
-        """Keep the doors that are declared open, for ever."""
+        """Keep the declared doors open, until cancelled."""
         try:
             while True:
                 await self._match()
@@ -69,7 +70,7 @@ class Admins:
                 door.close()
 
     async def _match(self) -> None:
-        """Close what is not declared any more, open what is not open yet."""
+        """Close doors that are no longer declared; open declared ones that are not open yet."""
         names = self._services.names()
         wanted = {name: spec for name in names if (spec := self._services.admin(name)) is not None}
         for name in [name for name, door in self._open.items() if door.spec != wanted.get(name)]:
@@ -85,7 +86,7 @@ class Admins:
 
         door = AdminDoor(spec, Admin(name, self._services, self._reload, self._stop, credentials, self._note))
         try:
-            credentials()  # a door that lets nobody in says so now
+            credentials()  # logs now that no password can be found, not at the first request
             await door.open(self._folder)
         except RotaError as error:
             if self.closed.get(name) != str(error):
@@ -108,7 +109,7 @@ class AdminDoor:
         self._path: Path | None = None
 
     async def open(self, folder: Path) -> None:
-        """Listen; one of our errors says why it cannot be."""
+        """Start to listen; raises a Rota error naming the reason if that is impossible."""
         try:
             if isinstance(self.spec.address, str):
                 self._path = folder / self.spec.address
@@ -121,13 +122,13 @@ class AdminDoor:
             raise _translated(error, self.spec) from error
 
     def close(self) -> None:
-        """Hang up on everybody."""
+        """Close all connections."""
         if self._server is not None:
             self._server.close()
         for connection in list(self._connections):
             connection.cancel()
         if self._path is not None:
-            with contextlib.suppress(OSError):  # whoever took it away, or put something else there, may keep it
+            with contextlib.suppress(OSError):  # another program removed or replaced the file
                 self._path.unlink()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -156,9 +157,10 @@ class AdminDoor:
 
 
 def secret(reference: str | None, environ: Mapping[str, str]) -> str:
-    """What a declaration means: the text itself, or what a variable or a file has; Unavailable if that has nothing.
+    """The value of a declared secret: the text itself, or the content of the variable or file it names.
 
-    It is asked for again and again, so that a password may change without a reload.
+    Raises Unavailable if the variable or file is missing or empty. Called for each use, so a password may change
+    without a reload.
     """
     if reference is None:
         return ""
@@ -180,7 +182,7 @@ def secret(reference: str | None, environ: Mapping[str, str]) -> str:
 
 
 async def _frame(reader: asyncio.StreamReader) -> bytes:
-    """The next request; BadFrame if what comes is none."""
+    """The next request; BadFrame if the bytes are no valid frame."""
     box = wire(BOX)
     header = await reader.readexactly(box.size)
     box.split(header, LIMIT)
@@ -188,7 +190,7 @@ async def _frame(reader: asyncio.StreamReader) -> bytes:
 
 
 def _bound(path: Path) -> socket.socket:
-    """A socket at `path`, for this user alone; one that a dead process left is replaced, anything else is not."""
+    """A socket at `path`, for this user alone. Replaces a socket that a dead process left, and nothing else."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with short(path) as name:
@@ -210,14 +212,14 @@ def _bound(path: Path) -> socket.socket:
 def _is_served(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as caller, contextlib.suppress(ConnectionRefusedError):
         caller.setblocking(False)
-        with contextlib.suppress(BlockingIOError):  # somebody is there, and has much to do
+        with contextlib.suppress(BlockingIOError):  # a process listens there, and its queue of connections is full
             caller.connect(str(path))
         return True
     return False
 
 
 def _translated(error: OSError, spec: AdminSpec) -> RotaError:
-    """What the system refuses, in our words."""
+    """The Rota error for an error of the operating system."""
     match error.errno:
         case errno.EADDRINUSE:
             return Conflict(f"admin {spec} is taken; stop what listens there, or choose another")

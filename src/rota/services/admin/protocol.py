@@ -26,7 +26,7 @@ from rota.services.node.door import ServicesDoor
 log = logging.getLogger(__name__)
 
 PATIENCE = 8.0
-"""Seconds that a reload is waited for. The tool gives up after 10; a reload that takes longer is answered as begun."""
+"""Seconds to wait for a reload. The tool gives up after 10; a longer reload is answered as begun."""
 
 THINK = 0.5
 """Seconds until a wrong password is answered, so that guessing is slow."""
@@ -36,7 +36,7 @@ TEXTS = ("service", "listening", "not_listening", "slow")
 
 
 class Cmd(IntEnum):
-    """What can be asked for."""
+    """The commands of the protocol."""
 
     STAT = 20000
     RELOAD = 21001
@@ -45,11 +45,11 @@ class Cmd(IntEnum):
 
 
 CHANGING = frozenset({Cmd.RELOAD, Cmd.STOP, Cmd.CLEAR})
-"""What does more than look."""
+"""The commands that change something."""
 
 
 class AdminStatus(IntEnum):
-    """How it was answered."""
+    """The `ret` of an answer."""
 
     DONE = 0
     UNKNOWN_CMD = -10000
@@ -59,7 +59,7 @@ class AdminStatus(IntEnum):
 
 
 class Auth(msgspec.Struct):
-    """Who asks."""
+    """The name and the password of a request."""
 
     username: str | None
     password: str | None
@@ -73,14 +73,14 @@ class AdminRequest(msgspec.Struct):
 
 
 class ClearRequest(msgspec.Struct):
-    """What is to be cleared."""
+    """The groups that `clear` should empty."""
 
     group_list: list[int] | None
     all_groups: bool
 
 
 Credentials = Callable[[], tuple[str, str]]
-"""The name and the password that let somebody in; empty where none is wanted."""
+"""The name and the password that a request must give; empty where none is required."""
 
 
 class Admin:
@@ -115,7 +115,7 @@ class Admin:
             ret, content = AdminStatus.BAD_REQUEST, _sorry(error)
         except RotaError as error:
             ret, content = AdminStatus.CANNOT, _sorry(error)
-        except Exception as error:  # the caller is told, the log has the rest
+        except Exception as error:  # the caller gets the message, the log has the traceback
             log.exception("an admin request failed", extra={"service": self._service, "cmd": cmd})
             ret, content = AdminStatus.CANNOT, _sorry(error)
         return box.reply(frame, ret, msgspec.json.encode(content) if content is not None else b"")
@@ -141,10 +141,10 @@ class Admin:
         return AdminStatus.UNKNOWN_CMD, {"error": f"there is no admin cmd {cmd}; there are {known}"}
 
     def _check(self, auth: Auth) -> None:
-        """Denied unless name and password are right; how wrong they are does not show in the time it takes."""
+        """Raises Denied unless name and password are right. The time it takes does not reveal how wrong they are."""
         try:
             username, password = self._credentials()
-        except RotaError as error:  # not for the eyes of somebody who may be anybody
+        except RotaError as error:  # the caller is not authenticated, so the reason goes to the log only
             log.warning("no admin password", extra={"service": self._service, "why": str(error)})
             raise Unavailable("the node cannot look up its admin password; its log says why") from error
         is_name = hmac.compare_digest(_bytes(auth.username), _bytes(username))
@@ -159,7 +159,7 @@ class Admin:
         return {str(group): count for group, count in dropped.items()}
 
     async def _reload_or_begin(self) -> object:
-        """What the reload came to; None if it is still under way, which it then stays."""
+        """The outcome of the reload; None if it is still running after `PATIENCE`, which it then continues to do."""
         log.info("reload asked", extra={"service": self._service, "by": "admin"})
         reload = asyncio.ensure_future(self._reload())
         self._reloading.add(reload)
@@ -168,14 +168,14 @@ class Admin:
         return reload.result() if done else None
 
     def _reloaded(self, reload: "asyncio.Future[object]") -> None:
-        """Its outcome was told by the journal; here it only counts that somebody has taken it."""
+        """Retrieve the outcome of a reload that nobody waits for any more; the journal has reported it already."""
         self._reloading.discard(reload)
         if not reload.cancelled():
             reload.exception()
 
 
 def figures(stat: ServiceStat) -> dict[str, Any]:
-    """A stat as the control tool takes it: the original's fields, and more numbers."""
+    """A stat as the control tool reads it: the original's fields, then additional numbers."""
     typed = msgspec.convert(
         msgspec.to_builtins(stat), ServiceStat
     )  # makes a float of a whole number where one is declared
@@ -198,7 +198,7 @@ def _clear(payload: Any) -> ClearRequest:
 
 
 def _verb(cmd: int) -> str:
-    """What a cmd is called in the audit trail. All that there are not have one name: strangers choose their numbers."""
+    """The name of a cmd in the audit trail. Unknown cmds share one name, because strangers choose their numbers."""
     return Cmd(cmd).name.lower() if cmd in list(Cmd) else "unknown cmd"
 
 

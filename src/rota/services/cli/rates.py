@@ -1,4 +1,4 @@
-"""What a service did per second between two looks. Pure."""
+"""What a service did per second between two samples. Pure."""
 
 from collections.abc import Mapping
 
@@ -7,9 +7,9 @@ from rota.services.core.records import Latency, ServiceStat
 
 
 def per_second(before: ServiceStat, after: ServiceStat, seconds: float) -> ServiceStat:
-    """What is counted, per second; what is measured (clients, workers, queues, percentiles) as it is now.
+    """Counters per second, from one sample to the next; gauges (clients, workers, queues, percentiles) as they are now.
 
-    A proxy that was started anew counts from nothing, so what it has is what came since.
+    The counters of a proxy that was restarted begin at zero, so all they show counts as new.
     """
     is_anew = after.uptime_s < before.uptime_s
 

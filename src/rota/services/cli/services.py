@@ -26,10 +26,10 @@ from rota.services.cli.rates import per_second
 from rota.services.core.records import Latency, ServiceStat
 
 PATIENCE = 15.0
-"""Seconds that a node may take to answer; its proxies have 5 of them."""
+"""Seconds that a node may take to answer; its proxies must answer within 5."""
 
 PACE = 1.0
-"""Seconds from one sample to the next."""
+"""Seconds between two samples."""
 
 name_argument = click.argument("name", metavar="[NAME]", required=False, shell_complete=names.services)
 
@@ -182,7 +182,8 @@ def version(meant: Meant) -> None:
 async def _samples(
     nodes: Reached, service: str | None, times: int, diff: bool
 ) -> AsyncGenerator[tuple[str, ServiceStat], None]:
-    """What to show, node by node and time after time; 0 times: until stopped. Differences need one look more."""
+    """The samples to show, node by node and time after time; with 0 times, until stopped. A difference needs one sample
+    more."""
     before: dict[str, tuple[float, ServiceStat]] = {}
     for look in counting():
         began = time.monotonic()
@@ -201,7 +202,7 @@ async def _samples(
 
 
 def _row(each: dict[str, Any]) -> tuple[str, ...]:
-    """A service in the list."""
+    """One row of the list of services."""
     admin = (each["admin"] or "") if not each["admin_closed"] else f"closed: {each['admin_closed']}"
     if each["stat"] is None:
         return each["node"], each["service"], each["error"], admin, "", "", "", ""
@@ -211,7 +212,7 @@ def _row(each: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _tell(node: str, stat: ServiceStat, is_rate: bool) -> None:
-    """One sample."""
+    """Print one sample."""
     up = durations.render(timedelta(seconds=round(stat.uptime_s)))
     cpu = f"{stat.cpu_s:.0%} CPU" if is_rate else f"{stat.cpu_s:.1f} s CPU"
     proxies = "1 proxy" if stat.proxies == 1 else f"{stat.proxies} proxies"
@@ -245,7 +246,7 @@ GROUPS = (
 
 
 def _groups(stat: ServiceStat) -> Iterator[tuple[str, ...]]:
-    """A row for all groups, if there are several, and one for each."""
+    """One row per group, after a row for all groups if there are several."""
     columns = (
         stat.workers, stat.busy_workers, stat.idle_workers, stat.pending_tasks, stat.in_flight, stat.worker_req,
         stat.worker_rsp, stat.discard_tasks,
@@ -264,7 +265,7 @@ def _percentiles(latency: Latency | None) -> tuple[str, str, str]:
 
 
 def _where(stat: ServiceStat) -> str:
-    """Where it listens, or why it does not."""
+    """The addresses where the service listens, or why it does not listen."""
     return f"not listening: {stat.not_listening}" if stat.not_listening else ", ".join(stat.listening)
 
 
@@ -277,7 +278,7 @@ def _sorted(counts: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _by_number(item: tuple[str, Any]) -> float:
-    """Numbers as numbers; `more` is more."""
+    """Sort keys that are numbers by value; `more` counts as the greatest."""
     return float("inf") if item[0] == "more" else int(item[0])
 
 

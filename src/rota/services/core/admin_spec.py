@@ -1,8 +1,8 @@
 """What a user declares of a service's admin door, where the original control tool reaches it. Pure.
 
 The door is a unix socket or a TCP port. Name and password may be written out, or be references (`env:NAME`,
-`file:PATH`), which the node looks up where it runs. Who gives neither lets everybody in who reaches the door; so a port
-that other machines reach needs a password.
+`file:PATH`), which the node looks up where it runs. Without them every client that reaches the door is let in, so a
+port that other machines can reach requires a password.
 """
 
 import ipaddress
@@ -15,7 +15,7 @@ from rota.model.errors import Invalid
 from rota.model.spec.checks import Check
 
 ADMIN_OPTIONS = ("admin", "admin_username", "admin_password")
-"""What may be said of a service's admin door."""
+"""The options of a service's admin door."""
 
 TCP = "tcp://"
 REFERENCES = ("env:", "file:")

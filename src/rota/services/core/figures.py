@@ -45,7 +45,7 @@ class ProxyFigures(msgspec.Struct, frozen=True):
 def figures(
     dispatch: Dispatch, clients: int, drops: Mapping[str, int], uptime: float, cpu: float, now: float = 0.0
 ) -> ProxyFigures:
-    """As they are now; `drops` are those of the sockets."""
+    """The current figures; `drops` are those of the sockets."""
     groups = {number: group for number, group in dispatch.groups.items() if number != ROUTER}
     free = {number: sum(not seat.held for seat in group.seats.values()) for number, group in groups.items()}
     return ProxyFigures(

@@ -1,7 +1,7 @@
 """Frames: how requests and answers look on a service's wire. Pure.
 
-A layout is data: the fields of the header in their order. So whoever serves the sockets needs none of the user's code
-to find where one frame ends and the next begins. `BOX` and `MAPLE_TASK` are what existing clients speak, byte for byte.
+A layout is data: the fields of the header in their order. So the proxy needs none of the user's code to find where one
+frame ends and the next begins. `BOX` and `MAPLE_TASK` are what existing clients speak, byte for byte.
 
 `FrameCodec` is a layout made ready for work: `split` cuts what has come into whole frames, `reply` makes the answer to
 one. A frame that cannot be right raises `BadFrame`; the stream is then out of step and must be closed.
@@ -30,7 +30,7 @@ class BadFrame(ValueError):
 
 
 class Field(msgspec.Struct, frozen=True):
-    """A field of a header: its name, its code as in `struct`, and what it is if nobody says."""
+    """A field of a header: its name, its code as in `struct`, and its default."""
 
     name: str
     code: str
@@ -115,7 +115,8 @@ class FrameCodec:
         self._try()
 
     def _try(self) -> None:
-        """Make an answer, so that what cannot be packed shows here, not in the middle of the work."""
+        """Pack one answer now, so that a field that cannot be packed is reported here and not in the middle of the
+        work."""
         try:
             self.reply(self.frame(), min(Ret))
         except Invalid as error:
@@ -147,7 +148,7 @@ class FrameCodec:
         return found, start
 
     def needed(self, data: bytes) -> int:
-        """How many bytes must be there before a look at what begins with `data` is worth while."""
+        """The number of bytes that must have arrived before reading a frame that begins with `data` is worthwhile."""
         if len(data) < self.size:
             return self.size
         length: int = self._header.unpack_from(data)[self._length]
@@ -158,12 +159,12 @@ class FrameCodec:
         return dict(zip(self.names, self._header.unpack_from(frame), strict=True))
 
     def cmd_and_sn(self, data: bytes, at: int = 0) -> tuple[int, int]:
-        """What the frame that begins at `at` asks for, and its number; 0 where the layout has none."""
+        """The cmd and the sn of the frame that begins at `at`; 0 where the layout has no such field."""
         values = self._header.unpack_from(data, at)
         return values[self._cmd], values[self._sn] if self._sn is not None else 0
 
     def body(self, frame: bytes) -> bytes:
-        """What comes behind the header."""
+        """The bytes behind the header."""
         return frame[self.size :]
 
     def frame(self, body: bytes = b"", **fields: Any) -> bytes:
@@ -175,7 +176,7 @@ class FrameCodec:
     def reply(
         self, data: bytes, ret: int, body: bytes = b"", fields: Mapping[str, Any] | None = None, at: int = 0
     ) -> bytes:
-        """The answer to the frame that begins at `at`; `fields` are set besides what it keeps."""
+        """The answer to the frame that begins at `at`; it keeps the layout's `kept` fields, and `fields` are set."""
         asked = self._header.unpack_from(data, at)
         values = self._defaults.copy()
         for index in self._kept:
@@ -194,7 +195,7 @@ class FrameCodec:
             raise Invalid(f"frame {self.layout.name}: {error}") from None
 
     def check(self, fields: Iterable[str]) -> None:
-        """Invalid names the first field that the header does not have."""
+        """Raises Invalid naming the first of these fields that the header does not have."""
         for name in fields:
             if name not in self.names:
                 raise Invalid(f"frame {self.layout.name} has no field {name!r}; it has {', '.join(self.names)}")

@@ -38,7 +38,7 @@ class Handler(msgspec.Struct, frozen=True):
 
 
 class Timer(msgspec.Struct, frozen=True):
-    """A function that a worker calls again and again."""
+    """A function that a worker calls periodically."""
 
     period: float
     """Seconds from one call to the next."""

@@ -57,13 +57,14 @@ class ServiceStat(msgspec.Struct, frozen=True, kw_only=True):
     """Requests that were refused or dropped before they ran."""
 
     tasks_time: dict[str, int]
-    """How many requests took less than so many milliseconds; the rest is `more`."""
+    """How many requests took less than each limit, in milliseconds; `more` has the rest."""
 
     in_flight: dict[str, int]
     """Requests that workers have."""
 
     silent: int = 0
-    """Requests that were left without an answer on purpose: by their handlers, or because failures are not told."""
+    """Requests that were left without an answer on purpose: by their handlers, or because the service does not answer
+    failures."""
 
     failures: dict[str, int] = msgspec.field(default_factory=dict)
     """Requests that no handler answered, by reason: `queue full`, `worker lost` and so on."""

@@ -31,11 +31,11 @@ HOOKS: Mapping[str, tuple[str, ...]] = {
     "close_conn": (),
     "stop_worker": (),
 }
-"""Each hook, in the order they run, and what it is called with."""
+"""Each hook, in the order they run, and its arguments."""
 
 
 class HandlerSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Who answers one cmd, and how."""
+    """The handler of one cmd, and its options."""
 
     cmd: Annotated[int, DERIVED]
     """The number of the request."""
@@ -89,7 +89,7 @@ class ServiceSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of the longest frame that is taken."""
 
     client_timeout: timedelta | None = None
-    """A connection without a request for so long is closed."""
+    """A connection that sends no request for this time is closed."""
 
     auto_answer_on_fail: bool = True
     """Answer requests that fail; otherwise their clients hear nothing."""
@@ -124,7 +124,7 @@ class ServiceSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 OPTIONS = (*(option.name for option in options_of(ServiceSpec)), *ADMIN_OPTIONS)
-"""What may be said of a service."""
+"""The options of a service."""
 
 
 def read_service(options: Mapping[str, object]) -> ServiceSpec:

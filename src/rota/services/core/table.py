@@ -1,7 +1,7 @@
 """A service's table: all that its proxy must know of it. Pure.
 
 It is plain data, made from what the app declares, and pushed whole whenever something changes. During a reload two
-generations of an app are there at once; `merged` says what holds meanwhile: a cmd goes by the new declaration as soon
+generations of an app are there at once; `merged` is the table used meanwhile: a cmd follows the new declaration as soon
 as the workers of its group are of the new generation.
 """
 
@@ -17,7 +17,7 @@ BENCHMARK = (10, 50, 100, 500, 1000, 5000)
 
 
 class CmdRoute(msgspec.Struct, frozen=True):
-    """What becomes of a cmd."""
+    """How the requests of one cmd are handled."""
 
     group: int
     timeout: float | None = None
@@ -49,7 +49,8 @@ class Table(msgspec.Struct, frozen=True):
 def active(now: int, target: int, ready: Mapping[int, int], wanted: int) -> int:
     """The generation whose workers should have a group's requests: `target` when all of its workers are ready.
 
-    A part of them will do if nobody else is. `now` is the one that has the requests so far, 0 if none has.
+    If no other generation serves the group, some ready workers are enough. `now` is the one that has the requests so
+    far, 0 if none has.
     """
     there = ready.get(target, 0)
     return target if there and (there >= wanted or not ready.get(now, 0)) else now

@@ -1,1 +1,1 @@
-"""What can be asked of a node's services."""
+"""The verbs and the metrics of a node's services."""

@@ -90,13 +90,13 @@ def _workers(stat: ServiceStat) -> Iterable[tuple[Sequence[str], float]]:
 def _quantiles(stat: ServiceStat) -> Iterable[tuple[Sequence[str], float]]:
     for group, latency in stat.groups.items():
         if not latency.count:
-            continue  # that nothing came does not mean that it was quick
+            continue  # without requests there is no percentile; 0 would read as fast
         for quantile, ms in (("0.5", latency.p50_ms), ("0.9", latency.p90_ms), ("0.99", latency.p99_ms)):
             yield [stat.service, group, quantile], ms / 1000
 
 
 def _durations(stats: Iterable[ServiceStat]) -> Metric:
-    """The buckets, each with all that took less; nobody adds up how long they took together."""
+    """The buckets, each with all requests that took less; the sum of the durations is not counted."""
     family = HistogramMetricFamily(DURATION.name, DURATION.doc, labels=DURATION.labels)
     for stat in stats:
         bounds = sorted(int(bound) for bound in stat.tasks_time if bound != "more")

@@ -1,8 +1,8 @@
 """The services of a node, as its agent sees them: their sockets, their proxies, and whose workers get the requests.
 
-Level-triggered: `update` compares what the app declares and which workers are ready with what the proxies were told,
-and tells them the difference. It is called after every change of the crew. So a reload is nothing special: the new
-generation's workers register, group after group is flipped in the tables, and only then are the old ones dismissed.
+Level-triggered: `update` compares what the app declares and which workers are ready with what the proxies were sent,
+and sends them the difference. It is called after every change of the crew. So a reload needs no code of its own: the
+new generation's workers register, group after group is flipped in the tables, and only then are the old ones dismissed.
 """
 
 import asyncio
@@ -57,16 +57,16 @@ from rota.services.node.shared_sockets import NotYet, SocketBorrower
 log = logging.getLogger(__name__)
 
 GRACE = 0.5
-"""Seconds that a worker with a loop or threads gets to end a request by itself when its time is over."""
+"""Seconds that a worker with a loop or threads gets to end a request by itself after its timeout."""
 
 BATCH = 16
 """Requests that a router's worker holds at a time: it works on them one after the other, and they are short."""
 
 TRY_AGAIN = 1.0
-"""Seconds between tries to get an address that is taken."""
+"""Seconds between two attempts to bind an address that is taken."""
 
 MOST = 1024
-"""Workers of a group."""
+"""The largest number of workers of a group."""
 
 
 class ServiceManager:
@@ -88,7 +88,7 @@ class ServiceManager:
         self._listening: dict[str, Listening] = {}
         self._refused: dict[str, tuple[str, float]] = {}
         self._tables: dict[str, Table] = {}
-        """Service → what the proxies should serve it by."""
+        """Service → the table its proxies should serve it by."""
 
         self._seats: dict[int, ProxyProcess] = {}
         self._borrower: SocketBorrower | None = None
@@ -100,11 +100,12 @@ class ServiceManager:
         """Have the sockets of fixed ports from `rota up`, over this channel: its nodes share them."""
         self._borrower = SocketBorrower(descriptor, self._crew.wake)
 
-    # What is told and asked by others
+    # What other parts ask, and ask for
 
     @property
     def sizes(self) -> dict[tuple[str, int], int]:
-        """(service, group) → how many workers somebody wants by hand; a reload forgets them: the code's count wins."""
+        """(service, group) → the number of workers that an operator set; a reload drops these, and the code's count
+        applies again."""
         return self._sizes if self._sized_in == self._crew.generations.current else {}
 
     def names(self) -> list[str]:
@@ -155,7 +156,7 @@ class ServiceManager:
         return dict(total)
 
     async def resize(self, service: str, group: int, count: int) -> int:
-        """Want so many workers in a group, until the next reload; how many were wanted before."""
+        """Set the number of workers of a group, until the next reload; returns the number before."""
         summary = self._known(service)
         self._check_group(summary, group)
         if not summary.proxies <= count <= MOST:
@@ -174,7 +175,7 @@ class ServiceManager:
     # Level-triggered
 
     def update(self) -> None:
-        """Bring the proxies closer to what the app declares and the crew has."""
+        """Bring the proxies closer to what the app declares and to the workers there are."""
         app = self._crew.generations.app
         if app is None or self._is_closing:
             return
@@ -207,7 +208,7 @@ class ServiceManager:
         self._sizes = {}
 
     def _table(self, service: ServiceSpec) -> Table:
-        """By what a service should be served now."""
+        """The table to serve a service by now."""
         before = self._tables.get(service.name)
         target = self._crew.generations.current
         groups = {group: str(group) for group in service.groups} | {ROUTER: ROUTER_GROUP}
@@ -239,7 +240,7 @@ class ServiceManager:
             return
         except CannotListen as error:
             if old is not None and old.wanted.port == wanted.port and (kept := old.kept_for(wanted)) != old:
-                # It may be we who have the address, by another name: let go, and try again.
+                # The address may be taken by a socket of this node, under another name: close that, and try again.
                 self._listening[name] = kept
                 old.close(but=kept)
             else:
@@ -279,7 +280,7 @@ class ServiceManager:
     # Proxies
 
     def _serve(self, proxy: ProxyProcess, name: str) -> None:
-        """Tell a proxy what is new of a service."""
+        """Send a proxy what has changed of a service."""
         table, listening = self._tables[name], self._listening.get(name)
         if proxy.tables.get(name) != table or name in proxy.withdrawn:
             proxy.tables[name] = table
@@ -288,14 +289,14 @@ class ServiceManager:
         if listening is not None and proxy.sockets.get(name) is not listening:
             try:
                 copies = listening.copies()
-            except OSError as error:  # the next turn tries again
+            except OSError as error:  # the next turn retries
                 log.warning("a proxy was not handed its sockets", extra={"service": name, "why": error.strerror})
                 return
             proxy.sockets[name] = listening
             proxy.send(Listen(name, len(listening.tcp), len(listening.udp)), copies)
 
     def _withdraw(self, proxy: ProxyProcess, name: str) -> None:
-        """A proxy is not to serve a service any more: its workers work off what is there, then it is gone."""
+        """Ask a proxy to serve a service no longer: its workers finish what is there, then the proxy drops it."""
         if name not in proxy.withdrawn:
             proxy.withdrawn.add(name)
             proxy.sockets.pop(name, None)
@@ -320,7 +321,7 @@ class ServiceManager:
         self._crew.wake()
 
     def _is_held_up(self, worker: Worker, by: HeldUp) -> None:
-        """A worker should have ended, and a request without a timeout keeps it."""
+        """Report a worker that should have ended and is kept by a request without a timeout."""
         brief = worker.brief
         worker.held_up = f"pid {worker.pid} of generation {brief.generation} works on a request (cmd {by.cmd})"
         self._tell(
@@ -335,10 +336,10 @@ class ServiceManager:
         )
 
     def _proxy_ended(self, proxy: ProxyProcess) -> None:
-        """Its workers hear it as the end of their lines; others take their places."""
+        """A proxy ended. Its workers notice by the end of their lines, and are replaced."""
         for number in [number for number, each in self._seats.items() if each is proxy]:
             del self._seats[number]
-            self._crew.dismiss(number, is_limited=True)  # nobody waits for its answers any more
+            self._crew.dismiss(number, is_limited=True)  # no client waits for its answers any more
         self._crew.wake()
         if (mend_at := self._proxies.mend_at) is not None:
             asyncio.get_running_loop().call_later(mend_at - self._clock.monotonic(), self._crew.wake)
@@ -367,13 +368,13 @@ class ServiceManager:
     # Witness
 
     def registered(self, worker: Worker) -> None:
-        """Nothing to be done: what follows from it, `update` finds."""
+        """Nothing to do here: `update` finds a registered worker."""
 
     def said(self, worker: Worker, message: Any) -> None:
         """Nothing that workers say is for us."""
 
     def draining(self, worker: Worker) -> None:
-        """It should get nothing more."""
+        """Dismiss the worker at its proxy: it gets no more requests."""
         if not worker.brief.has_line:
             return
         if proxy := self._seats.get(worker.id):
@@ -382,14 +383,14 @@ class ServiceManager:
             worker.send(Finish())
 
     def ended(self, worker: Worker, why: str) -> None:
-        """It is gone."""
+        """A worker has ended; let its proxy know."""
         if proxy := self._seats.pop(worker.id, None):
             proxy.send(Gone(worker.id))
 
     # The end
 
     async def close(self, seconds: float) -> None:
-        """Take no new requests, and wait until those that are here are answered, or until the time is over."""
+        """Take no new requests, and wait until the present ones are answered, or until `seconds` have passed."""
         self._is_closing = True
         self._stop_listening()
         for proxy in self._proxies:
@@ -431,7 +432,7 @@ class ServiceManager:
         return _service(app.app, name) if app else None
 
     def _proxy_of(self, name: str, slot: int, generation: int) -> ProxyProcess | None:
-        """The proxy of a worker, if it is there and was told of the service."""
+        """The proxy of a worker, if it runs and was sent the service."""
         summary = self._summary(name, generation)
         proxy = self._proxies.get(slot % summary.proxies) if summary else None
         return proxy if proxy and name in proxy.tables and name not in proxy.withdrawn else None

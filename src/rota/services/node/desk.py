@@ -2,7 +2,7 @@
 
 `answer` sees that each request gets at most one reply, whatever its handler does: an error, an exit, nonsense returned
 or, for async handlers, time running out all become an error reply. A handler that is not async runs where it is called,
-or where `aside` puts it, and whoever calls must watch its time.
+or where `aside` puts it; the caller must watch its time.
 
 A service without any async function needs no event loop: `drive` runs what the desk does to its end.
 
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 Report = Callable[[str, BaseException], None]
-"""Told of what went wrong in a user's function: where, and the error."""
+"""Called with what went wrong in a user's function: where, and the error."""
 
 Aside = Callable[..., Awaitable[Any]]
 """Runs a function that is not async somewhere else: the function and its arguments."""
@@ -99,9 +99,9 @@ class RequestRunner:
             self._fail(request, ret)
 
     def answer_at_once(self, request: Request) -> bool:
-        """Answer a request whose handler is not async and has no hooks; False, and nothing done, if it is not so.
+        """Answer a request whose handler is not async and has no hooks; otherwise return False, with nothing done.
 
-        Most are of this kind, and the way that is open for everything takes them twice as long.
+        Most requests are of this kind, and the general way takes twice as long.
         """
         function = self._bare.get(request.cmd)
         if function is None:
@@ -117,7 +117,7 @@ class RequestRunner:
         return True
 
     async def call(self, where: str, function: Function) -> None:
-        """Run a function of the user's that no request is behind; its errors are reported."""
+        """Run a user's function outside of any request; its errors are reported."""
         await self._run(where, (function,))
 
     async def _handle(
@@ -140,7 +140,7 @@ class RequestRunner:
             return None, error, Ret.DEADLINE if late else Ret.HANDLER_ERROR
 
     async def _result(self, handler: Handler, request: Request, begun: list[Handler]) -> Reply | None:
-        """What the handler answers; it is in `begun` if it came so far."""
+        """The handler's answer; the handler is in `begun` once all hooks before it have run."""
         for hooks in (self._hooks, handler.hooks):
             for hook in hooks.before_request:
                 await self._call(hook, request)
@@ -172,7 +172,8 @@ class RequestRunner:
         }
 
     def _clock(self, handler: Handler, left: float | None) -> asyncio.Timeout | None:
-        """What ends an async handler in time, if there is a limit; nothing can end another one from within."""
+        """What ends an async handler at its timeout, if it has one; a handler that is not async cannot be ended from
+        within."""
         if left is None:
             limit = handler.spec.timeout or self._timeout
             if limit is None:
@@ -218,7 +219,7 @@ class RequestRunner:
             result = await self._aside(function, *arguments)
         else:
             result = function(*arguments)
-        # What handlers usually return is told apart first: asking whether it can be awaited takes longer.
+        # The usual return types are checked first: asking whether a value is awaitable takes longer.
         return result if isinstance(result, _PLAIN) or not isawaitable(result) else await result
 
 
@@ -252,7 +253,7 @@ async def _of(work: Awaitable[T]) -> T:
 
 
 def _is_cancelled(error: BaseException) -> bool:
-    """Is it we who are to end, and not a user's function that raised what looks so?"""
+    """Is this worker's own task being cancelled, as opposed to a user's function that raised CancelledError?"""
     if not isinstance(error, asyncio.CancelledError):
         return False
     try:

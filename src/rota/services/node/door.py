@@ -18,15 +18,18 @@ class ServicesDoor(Protocol):
         ...
 
     async def stat(self, service: str) -> ServiceStat:
-        """Its figures; Unavailable if its proxy does not answer in 5 s. NotFound names a service, here and below."""
+        """Its figures; Unavailable if its proxy does not answer in 5 s. This and the methods below raise NotFound for
+        an unknown service."""
         ...
 
     async def clear(self, service: str, groups: Sequence[int] | None) -> dict[int, int]:
-        """Drop the requests that wait, in these groups or in all; how many, by group. NotFound names a group."""
+        """Drop the requests that wait, in these groups or in all; returns the number dropped by group. NotFound names
+        an unknown group."""
         ...
 
     async def resize(self, service: str, group: int, count: int) -> int:
-        """Give a group so many workers until the next reload; the count before. NotFound names a group."""
+        """Set a group's number of workers until the next reload; returns the number before. NotFound names an unknown
+        group."""
         ...
 
     def admin(self, service: str) -> AdminSpec | None:

@@ -1,6 +1,6 @@
 """Listening sockets of services. The agent binds and keeps them; proxies are handed copies.
 
-So nobody is refused while a proxy is started again: who connects meanwhile waits in the system.
+So no client is refused while a proxy restarts: connections made meanwhile wait in the operating system.
 """
 
 import errno
@@ -36,7 +36,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, service: ServiceSpec) -> "Wanted":
-        """As it declares."""
+        """Where a service listens, by its declaration."""
         return cls(service.hosts, service.port, service.tcp, service.udp)
 
 
@@ -66,7 +66,7 @@ class Listening(msgspec.Struct, frozen=True):
         return found
 
     def kept_for(self, wanted: Wanted) -> "Listening":
-        """Those of its sockets that another wish asks for too."""
+        """Those of its sockets whose address `wanted` also asks for."""
         if self.wanted.port != wanted.port:
             return Listening(self.wanted)
         tcp = {host: sock for host, sock in self.tcp.items() if wanted.tcp and host in wanted.hosts}
@@ -74,7 +74,7 @@ class Listening(msgspec.Struct, frozen=True):
         return Listening(self.wanted, tcp, udp)
 
     def close(self, but: "Listening | None" = None) -> None:
-        """Let go of them, but for those that another has taken over."""
+        """Close the sockets, except those that another `Listening` has taken over."""
         kept = {*but.tcp.values(), *but.udp.values()} if but else set()
         for sock in {*self.tcp.values(), *self.udp.values()} - kept:
             sock.close()

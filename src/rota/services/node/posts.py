@@ -18,7 +18,7 @@ def group_pool(service: str, group: str) -> str:
 
 
 def service_posts(service: ServiceSpec, config: RuntimeConfig, sizes: Mapping[tuple[str, int], int]) -> Iterator[Post]:
-    """The workers of a service's groups; `sizes` are those that somebody changed by hand."""
+    """The workers of a service's groups; `sizes` are the counts that an operator set."""
     # A worker ends when the last of its requests is answered, however long that takes: a reload loses none. Where all
     # old ones must be gone first, a request that hangs would hold up all others, so there `drain` is the limit.
     drain = config.drain if service.all_out_first else None

@@ -1,4 +1,4 @@
-"""The agent's hold on proxy processes: start them, talk to them, notice their end, start them again."""
+"""The agent's side of its proxy processes: it starts them, talks to them, notices their end and restarts them."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ class ProxyProcess(ChildProcess[Told]):
         self.number = number
         self.is_idle = self.is_leaving = False
         self.tables: dict[str, Table] = {}
-        """Service → what it was told last to serve by."""
+        """Service → the table it was sent last."""
 
         self.sockets: dict[str, Listening] = {}
         """Service → the sockets it was handed last."""
@@ -59,7 +59,7 @@ class ProxyProcess(ChildProcess[Told]):
 
 
 class Proxies:
-    """As many proxies as the services ask for."""
+    """The proxies of a node: as many as its services need."""
 
     def __init__(
         self,
@@ -87,11 +87,11 @@ class Proxies:
 
     @property
     def surplus(self) -> list[ProxyProcess]:
-        """Those that nobody wants any more."""
+        """The proxies that no service needs any more."""
         return [proxy for number, proxy in self._proxies.items() if number >= self._wanted]
 
     def want(self, count: int) -> None:
-        """Keep so many from now on."""
+        """Keep this number of proxies from now on."""
         self._wanted = count
         self.mend()
 
@@ -102,7 +102,7 @@ class Proxies:
         return min((self._falls.get(number, Falls()).start_at(self._policy) for number in missing), default=None)
 
     def mend(self) -> None:
-        """Start those that are not there and whose turn has come."""
+        """Start the missing proxies whose waiting time is over."""
         now = self._clock.monotonic()
         for number in range(self._wanted):
             if number in self._proxies or self._falls.get(number, Falls()).start_at(self._policy) > now:

@@ -1,4 +1,4 @@
-"""The figures of a node's services for whoever scrapes: asked for at most once a second, however many scrape."""
+"""The figures of a node's services for metrics scrapers: asked for at most once a second, however many scrape."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from rota.services.core.records import ServiceStat
 from rota.services.node.door import ServicesDoor
 
 FRESH = 1.0
-"""Seconds for which figures are good enough."""
+"""Seconds for which figures are reused."""
 
 
 class ServiceFigures:
@@ -24,7 +24,7 @@ class ServiceFigures:
         self._fresh_until: float | None = None
 
     async def refresh(self) -> None:
-        """Ask again, unless that was done a moment ago."""
+        """Ask for the figures again, unless they are younger than `FRESH`."""
         async with self._asking:
             if self._fresh_until is not None and self._clock.monotonic() < self._fresh_until:
                 return

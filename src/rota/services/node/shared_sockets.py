@@ -29,23 +29,23 @@ class NotYet(CannotListen):
 
 
 class SocketLender:
-    """The side of `rota up`: binds, lends, and closes what nobody uses."""
+    """The side of `rota up`: binds sockets, lends them, and closes those that no node uses."""
 
     def __init__(self) -> None:
         self._sockets: dict[SharedAddress, socket.socket] = {}
         self._users: dict[Channel, set[SharedAddress]] = {}
         self._left: dict[str, set[SharedAddress]] = {}
-        """What nodes had that died, by their names."""
+        """The sockets that dead nodes had, by node name."""
 
     def connect(self, node: str) -> socket.socket:
-        """A node's end of a new channel; what it has when it dies is kept for the next channel of its name."""
+        """A node's end of a new channel. What a dead node had is kept for the next channel of its name."""
         mine, theirs = pair()
         channel = Channel(mine, lambda message: self._heard(channel, node, message), lambda: self._ended(channel, node))
         self._users[channel] = set()
         return theirs
 
     def forget(self, node: str) -> None:
-        """A node that has ended does not come back."""
+        """Drop what is kept for a node that has ended and does not come back."""
         self._left.pop(node, None)
         self._close_unused()
 
@@ -59,7 +59,7 @@ class SocketLender:
 
     @property
     def places(self) -> set[SharedAddress]:
-        """What is bound."""
+        """The addresses that are bound."""
         return set(self._sockets)
 
     def _heard(self, channel: Channel, node: str, message: object) -> None:
@@ -105,13 +105,14 @@ class SocketBorrower:
         self._lent: dict[SharedAddress, socket.socket] = {}
         self._refused: dict[SharedAddress, str] = {}
         self._wanted: dict[SharedAddress, int] = {}
-        """What is wanted, and the number of the message that asked for it first: an older answer is void."""
+        """The wanted sockets, and the number of the first message that asked for each: an older answer is void."""
 
         self._number = 0
         self._channel = Channel(socket.socket(fileno=descriptor), self._heard, wake, takes_fds=True)
 
     def bind(self, service: str, host: str, port: int, sort: socket.SocketKind) -> socket.socket:
-        """A socket of one's own for the shared one; CannotListen says why not, NotYet that it was asked for."""
+        """A descriptor of the node's own for the shared socket; raises CannotListen with the reason, or NotYet while no
+        answer has come."""
         place = SharedAddress(service, host, port, next(name for name, each in SORTS.items() if each == sort))
         if place in self._lent:
             return _copy(self._lent[place])
@@ -121,7 +122,7 @@ class SocketBorrower:
         raise NotYet(f'service "{service}": address {host}:{port} is asked for from rota up; it has not answered yet')
 
     def want(self, places: Iterable[SharedAddress], *, again: bool = False) -> None:
-        """Give back all but these; `again` asks for what was refused once more."""
+        """Give back all sockets but these; with `again`, also ask once more for those that were refused."""
         wanted = set(places)
         if self._number and wanted == self._wanted.keys() and not again:
             return  # the first message is sent in any case: it ends what an earlier life of this node has left

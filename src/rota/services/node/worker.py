@@ -4,8 +4,8 @@ There are three ways to work. One request at a time, without an event loop or a 
 Several at a time in threads, if the service says so. And an event loop, if any function of the service is async; those
 that are not run in threads beside it.
 
-The agent's words come on another channel, and a thread, or the loop, listens to them. Who may end is decided by the
-proxy, which knows what this worker holds: its last parcel says so.
+The agent's messages come on another channel, read by a thread or by the loop. The proxy decides when this worker may
+end, because it knows what the worker holds: its last parcel is FINISH.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ FRAME_AT = ADDRESS.size
 
 
 def lines_of(brief: Brief) -> About:
-    """What the lines of a service's worker are about."""
+    """The service and group that a worker's printed lines are filed under."""
     return About(service_lines(brief.service), brief.group)
 
 
@@ -102,15 +102,15 @@ class _ParcelServer:
         self._wire, self._group = wire(spec.layout), group
 
     def start(self) -> None:
-        """Run what is to run first."""
+        """Run the start hooks."""
         drive(self.desk.start())
 
     def stop(self) -> None:
-        """Run what is to run last."""
+        """Run the stop hooks."""
         drive(self.desk.stop())
 
     def answer(self, number: int, left: int, parcel: bytes, send: Callable[[bytes], None]) -> None:
-        """Answer one request; whatever happens, the last thing sent says that it is done."""
+        """Answer one request; whatever happens, the last parcel about it reports that it is done."""
         asked, request = self.asked(number, parcel, send)
         try:
             if not self.desk.answer_at_once(request):
@@ -191,7 +191,7 @@ class _Router:
         """Nothing is to be done last."""
 
     def answer(self, number: int, left: int, parcel: bytes, send: Callable[[bytes], None]) -> None:
-        """The group in four bytes; nothing if the user's function failed."""
+        """Send the group as four bytes; nothing if the user's function failed."""
         asked = _Asked(number, parcel, self._wire, _no_answer)
         cmd, sn = self._wire.cmd_and_sn(parcel, FRAME_AT)
         request = Request(self.service.name, cmd, sn, parcel[FRAME_AT + self._wire.size :], ROUTER, asked)
@@ -323,7 +323,7 @@ class _Looped:
         """Where clerks without a request wait, until somebody calls."""
 
         self._is_called = False
-        """Was a clerk called that has not come yet?"""
+        """Was a clerk woken that has not run yet?"""
 
         self._done = 0
 
@@ -373,7 +373,7 @@ class _Looped:
         self._call()
 
     def _call(self) -> None:
-        """See that somebody takes what waits."""
+        """Make sure that a clerk takes what waits."""
         if not self._waiting or self._is_called:
             return
         self._is_called = True
@@ -410,7 +410,7 @@ class _Looped:
         """Would the next request in this task find a context variable that the last one has set?"""
         try:
             return copy_context() != self._context
-        except Exception:  # a user's value, and no telling whether it is the same
+        except Exception:  # comparing a user's value failed, so it counts as changed
             return True
 
     async def _answer(self, number: int, left: int, parcel: bytes) -> None:
@@ -431,7 +431,7 @@ class _Looped:
     def _send(self, parcel: bytes) -> None:
         """Send at once, with all else that is to go; at the end of this turn if more answers may come in it."""
         self._out.append(parcel)
-        if self._unsent:  # the loop tells when the line takes more
+        if self._unsent:  # the loop reports when the line takes more
             return
         if not self._waiting:
             self._flush()
@@ -477,12 +477,13 @@ class _Exited(Exception):
 def _exits_as_error(function: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return function(*arguments)
-    except SystemExit as error:  # in a thread it would end nothing, but the future would not like it
+    except SystemExit as error:  # in a thread SystemExit ends nothing, and a future refuses to carry it
         raise _Exited(f"sys.exit({error.code!r})") from None
 
 
 def _listen(pipe: Pipe, line: socket.socket, beat: float, done: Callable[[], int]) -> None:
-    """Hear the agent while the main thread works: at its word, or its end, the line is read no further."""
+    """Read the agent's messages while the main thread works; at Finish, or at the agent's end, the line is read no
+    further."""
     for message in _words(pipe, beat, done):
         if isinstance(message, Finish):
             break
@@ -491,7 +492,7 @@ def _listen(pipe: Pipe, line: socket.socket, beat: float, done: Callable[[], int
 
 
 def _words(pipe: Pipe, beat: float, done: Callable[[], int]) -> Iterator[object]:
-    """What the agent says; beats go out meanwhile, however much it says."""
+    """The agent's messages, one after the other. Beats are sent meanwhile, however many messages come."""
     due = time.monotonic() + beat
     while True:
         has_come = _has_something(pipe.sock, max(0.0, due - time.monotonic()))
@@ -505,7 +506,7 @@ def _words(pipe: Pipe, beat: float, done: Callable[[], int]) -> Iterator[object]
 
 
 def _has_something(sock: socket.socket, seconds: float) -> bool:
-    """Has something come, or does it within so many seconds? For descriptors of any number, unlike `select`."""
+    """Is there something to read now or within `seconds`? Works for descriptors of any number, unlike `select`."""
     poll = select.poll()
     poll.register(sock, select.POLLIN)
     return bool(poll.poll(seconds * 1000))

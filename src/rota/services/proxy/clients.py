@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from rota.services.proxy.front import Front
 
 UNREAD = 8 * 1024 * 1024
-"""Bytes of answers that may wait for a client to read them, besides those of one turn."""
+"""Bytes of answers that may wait for a client to read them, not counting those of one turn."""
 
 
 def packed(where: tuple[str, int], family: int, over_udp: bool) -> bytes:
-    """A client's address, as workers are told."""
+    """A client's address, as it is sent to workers."""
     is_new = family == socket.AF_INET6
     host = socket.inet_pton(socket.AF_INET6 if is_new else socket.AF_INET, where[0].partition("%")[0])
     return ADDRESS.pack((6 if is_new else 4) + (UDP if over_udp else 0), where[1], host)
@@ -62,7 +62,7 @@ class TcpClient(Caller):
         return len(self._unsent)
 
     def ready(self, event: int) -> None:
-        """Something can be done with its socket: send what waits, take in what has come."""
+        """The socket is ready: send what waits, read what has come."""
         if event & WRITE:
             self._send_rest()
             if event == WRITE or not self.is_open:
@@ -105,7 +105,7 @@ class TcpClient(Caller):
             front.make_room()
 
     def _leave(self) -> None:
-        """It sends nothing more: answer what it has asked, and hang up."""
+        """The client sends nothing more: answer its requests, then close the connection."""
         front = self._front
         self.is_leaving = True
         front.unaware.discard(self)
@@ -121,7 +121,7 @@ class TcpClient(Caller):
             self._front.hang_up(self)
 
     def flush(self) -> None:
-        """Send what lies in the outbox, as far as it goes."""
+        """Send the contents of the outbox, as far as the socket takes them."""
         if self.outbox:
             self._send_outbox()
         if self.is_leaving:
@@ -131,7 +131,7 @@ class TcpClient(Caller):
         outbox = self.outbox
         data = outbox[0] if len(outbox) == 1 else b"".join(outbox)
         outbox.clear()
-        if self._unsent:  # the loop tells when it takes more
+        if self._unsent:  # the loop reports when the socket takes more
             self._keep(data)
             return
         try:
@@ -146,7 +146,7 @@ class TcpClient(Caller):
             self._keep(memoryview(data)[sent:])
 
     def _keep(self, data: bytes | memoryview) -> None:
-        """Keep what the system did not take, unless that is too much for this client or for all of them."""
+        """Keep what the socket did not take, unless that is too much for this client or for all of them together."""
         is_first = not self._unsent
         self._unsent += data
         self._front.unread += len(data)
@@ -156,7 +156,7 @@ class TcpClient(Caller):
             self._front.make_room_for_answers()
 
     def _send_rest(self) -> None:
-        """It takes more: send what waits."""
+        """The socket takes more: send what waits."""
         try:
             sent = self.sock.send(self._unsent)
         except (BlockingIOError, InterruptedError):
@@ -171,7 +171,7 @@ class TcpClient(Caller):
             self._hang_up_if_done()
 
     def part(self) -> None:
-        """Send what is left, and then say that nothing more comes; hang up when it has done so too.
+        """Send what is left, then close the sending side; close the connection when the client has closed its side too.
 
         What it still sends is read and dropped, or closing would destroy answers on their way.
         """
@@ -191,7 +191,7 @@ class TcpClient(Caller):
             self._front.hang_up(self)
 
     def let_go(self) -> None:
-        """Forget its buffers; its socket is closed by whoever calls this."""
+        """Drop its buffers; the caller closes the socket."""
         self._front.buffered -= len(self._begun)
         self._front.unread -= len(self._unsent)
         self._begun.clear()

@@ -1,4 +1,4 @@
-"""Listening sockets of a service. They are the agent's: it bound them, and keeps them when this process dies."""
+"""Listening sockets of a service. They belong to the agent, which bound them and keeps them when this process dies."""
 
 import errno
 import socket
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from rota.services.proxy.front import Front
 
 AT_ONCE = 64
-"""Connections or datagrams that are taken in one turn."""
+"""Connections or datagrams taken per turn."""
 
 AT_CLOSE = 5000
-"""Connections or datagrams that are taken before a door is closed; there cannot be many more."""
+"""Connections or datagrams taken before a door closes; more than these can hardly wait."""
 
 BACKLOG = 1000
-"""Datagrams that may wait for the system to take them."""
+"""Answers in datagrams that may wait for the operating system to take them."""
 
 LARGEST = 65_507
 """Bytes of the largest datagram."""
@@ -52,13 +52,13 @@ class TcpDoor:
         self._front.loop.add(self.sock.fileno(), self.ready)
 
     def ready(self, event: int) -> None:
-        """Somebody is there."""
+        """A connection waits to be accepted."""
         for _ in range(AT_ONCE):
             if not self._accept():
                 return
 
     def close(self) -> None:
-        """Take no connection any more, but those that have come: who connected would lose what it has sent."""
+        """Accept no more connections, after those that have arrived: their clients would lose what they have sent."""
         for _ in range(AT_CLOSE):
             if not self._accept():
                 break
@@ -102,7 +102,7 @@ class TcpDoor:
         front.welcome(TcpClient(front, sock, where))
 
     def _pause(self) -> None:
-        """Let those who come wait in the system until there is room."""
+        """Accept no connections until there is room; new ones wait in the operating system."""
         self._front.drops["no descriptor for a connection"] += 1
         self._front.loop.remove(self.sock.fileno())
         if self not in self._front.paused:
@@ -110,7 +110,7 @@ class TcpDoor:
 
 
 class UdpDoor:
-    """Takes and sends datagrams. Each may hold several whole frames; what is left of one is dropped and counted."""
+    """Takes and sends datagrams. One may hold several whole frames; an incomplete rest is dropped and counted."""
 
     def __init__(self, front: "Front", sock: socket.socket) -> None:
         self._front, self.sock = front, sock
@@ -126,7 +126,7 @@ class UdpDoor:
         self.sock.close()
 
     def ready(self, event: int) -> None:
-        """Something has come, or may be sent."""
+        """A datagram has come, or one can be sent."""
         if event & WRITE and not self._is_closed:
             self._send_backlog()
         if event & ~WRITE and not self._is_closed:
@@ -135,7 +135,8 @@ class UdpDoor:
                     return
 
     def send(self, answer: bytes, where: Any) -> None:
-        """Send an answer, or keep it until the system takes it; one that fits no datagram is told as an error."""
+        """Send an answer, or keep it until the operating system takes it; an error answer replaces one too large for a
+        datagram."""
         if len(answer) > LARGEST:
             self._front.drops["answer too large for a datagram"] += 1
             if not self._front.table.answers_failures:
@@ -150,7 +151,8 @@ class UdpDoor:
                 self._front.loop.change(self.sock.fileno(), READ | WRITE)
 
     def close(self) -> None:
-        """Take nothing any more, but what has come. The socket ends with the last one who waits for an answer by it."""
+        """Take no more datagrams, after those that have come. The socket closes after the last answer that is sent by
+        it."""
         if self._is_closed:
             return
         for _ in range(AT_CLOSE):
@@ -170,7 +172,7 @@ class UdpDoor:
             data, where = self.sock.recvfrom(65_536)
         except (BlockingIOError, InterruptedError):
             return False
-        except OSError:  # an earlier answer could not be delivered; nobody is interested any more
+        except OSError:  # the system reports that an earlier answer could not be delivered; its client is gone
             return True
         try:
             frames, used = front.wire.split(data, front.table.max_frame)
@@ -193,7 +195,7 @@ class UdpDoor:
             self._front.loop.change(self.sock.fileno(), READ)
 
     def _sent(self, answer: bytes, where: Any) -> bool:
-        """Has the system taken it? What it can never take is counted and passed over."""
+        """Did the operating system take the datagram? One that it can never take is counted and skipped."""
         try:
             self.sock.sendto(answer, where)
         except (BlockingIOError, InterruptedError):

@@ -1,7 +1,7 @@
 """A front: the sockets of one service around its dispatch.
 
-Sockets tell the dispatch what came; at the end of each turn of the loop, `send` sends what it left in the outboxes of
-clients and workers: several answers to one client, or several requests to one worker, go out in one call.
+Sockets report to the dispatch what came. At the end of each turn of the loop, `send` sends the outboxes of clients and
+workers: several answers to one client, or several requests to one worker, go out in one call.
 """
 
 import socket
@@ -20,13 +20,13 @@ from rota.services.proxy.loop import READ, Loop
 from rota.services.proxy.seats import WorkerConnection
 
 BUFFERED = 64 * 1024 * 1024
-"""Bytes that all clients of a service may have sent of frames that are not whole."""
+"""Bytes of incomplete frames that all clients of a service together may have sent."""
 
 UNREAD = 256 * 1024 * 1024
 """Bytes of answers that all clients of a service together may leave unread."""
 
 SILENT = 60.0
-"""Seconds of silence after which a client gives way to a new one when there are as many as may be."""
+"""Seconds of silence after which a client's connection is closed for a new one, once `max_clients` are connected."""
 
 
 class Front:
@@ -48,7 +48,7 @@ class Front:
         """Connections and when each was last heard of, the longest silent first."""
 
         self.unaware: set[TcpClient] = set()
-        """Clients that have asked nothing since we are stopping, and so were not told."""
+        """Clients that have sent no request since the service began to stop, and so have not learned of it."""
 
         self.lines: dict[int, WorkerConnection] = {}
         self.drops: Counter[str] = Counter()
@@ -88,19 +88,19 @@ class Front:
     # Clients
 
     def welcome(self, client: TcpClient) -> None:
-        """A connection came."""
+        """A connection was accepted."""
         self.clients[client] = self.now
         self.loop.add(client.fd, client.ready)
 
     def heard(self, client: TcpClient) -> None:
-        """A client asked for something."""
+        """A client sent a request."""
         if self.unaware:
             self.unaware.discard(client)
         self.clients[client] = self.now
         self.clients.move_to_end(client)
 
     def hang_up(self, client: TcpClient, why: str = "") -> None:
-        """End a connection; `why` if it is we who want that."""
+        """Close a connection; `why` if this side decided that."""
         if not client.is_open:
             return
         if why:
@@ -113,19 +113,20 @@ class Front:
         client.sock.close()
 
     def make_room(self) -> None:
-        """If frames that are not whole take too much memory, hang up on who has sent most of one."""
+        """When incomplete frames take too much memory, close the connection with the longest incomplete frame."""
         while self.buffered > BUFFERED:
             most = max(self.clients, key=lambda client: client.begun)
             self.hang_up(most, "no room for frames that are not whole")
 
     def make_room_for_answers(self) -> None:
-        """If answers that nobody reads take too much memory, hang up on the client that left most unread."""
+        """When unread answers take too much memory, close the connection with most of them."""
         while self.unread > UNREAD:
             most = max(self.clients, key=lambda client: client.unread)
             self.hang_up(most, "no room for answers that are not read")
 
     def make_room_for_client(self) -> bool:
-        """Hang up on the client that has been silent longest and waits for nothing; False if none has been for long."""
+        """Close the connection that has been silent longest and awaits no answer; False if none has been silent for
+        `SILENT`."""
         for client, heard in self.clients.items():
             if self.now - heard < SILENT:
                 return False
@@ -137,22 +138,23 @@ class Front:
     # Workers
 
     def take_seat(self, line: WorkerConnection) -> None:
-        """A worker is being started."""
+        """A worker is being started; its line is here."""
         self.lines[line.worker] = line
         self.loop.add(line.fd, line.ready)
 
     def dismiss(self, worker: int, patience: float) -> bool:
-        """Give a worker nothing more; False if it is not here. One that has work after `patience` is reported."""
+        """Give a worker nothing more; False if it is not here. One that still has work after `patience` seconds is
+        reported."""
         line = self.lines.get(worker)
         if line is None:
             return False
-        if not line.is_seated:  # it will say that it is ready, and be told
+        if not line.is_seated:  # it is asked to end when it reports that it is ready
             line.is_leaving = True
             return True
         return self.dispatch.seat_leaves(worker, self.now, patience)
 
     def bury(self, worker: int) -> None:
-        """The agent saw a worker's end; its line may live on in a process that it left behind."""
+        """The agent saw a worker's end. Its line may still be open, in a process that the worker left behind."""
         if line := self.lines.get(worker):
             line.take_all()
             self.lost(line)
@@ -169,7 +171,7 @@ class Front:
     # Turns
 
     def send(self) -> float | None:
-        """Do what is to be done at the end of a turn; when to look again."""
+        """Send the outboxes at the end of a turn; returns when to call this again."""
         workers, answers = self.dispatch.workers, self.dispatch.answers
         look_again = self.dispatch.expire(self.now)
         if workers.overdue:
@@ -193,7 +195,7 @@ class Front:
         return look_again
 
     def tidy(self) -> None:
-        """Hang up on clients that said nothing for too long; open doors again that had no room. Once a second."""
+        """Once a second: close connections that were silent for too long, and reopen doors that had no room."""
         for door in self.paused:
             door.open()
         self.paused.clear()
@@ -202,7 +204,7 @@ class Front:
             client, heard = next(iter(self.clients.items()))
             if self.now - heard < limit:
                 return
-            if client.unanswered:  # it is we who are slow
+            if client.unanswered:  # the proxy is slow, not the client
                 self.heard(client)
             else:
                 self.hang_up(client, "silent for too long")
@@ -217,7 +219,7 @@ class Front:
         return {client for client in self.clients if not client.is_leaving}
 
     def say_goodbye(self) -> None:
-        """Answer what is here and what has come; from now on, only that we are stopping."""
+        """Answer what is here and what has come; from now on, every new request is answered as stopping."""
         if not self.dispatch.is_stopping:
             self.stop()
         for line in list(self.lines.values()):
@@ -229,22 +231,22 @@ class Front:
 
     @property
     def is_awaited(self) -> bool:
-        """May somebody ask who was not told yet? Of those who send datagrams nobody knows."""
+        """May a client send a request that has not learned of the stop? For clients of UDP that is never known."""
         return bool(self.unaware) or any(isinstance(door, UdpDoor) for door in self._doors)
 
     def shut(self) -> None:
-        """Take no datagram any more, but those that have come; they are answered, too."""
+        """Take no more datagrams, after those that have come; these are answered too."""
         self.close_doors()
         self.send()
 
     def part(self) -> bool:
-        """Part from clients as far as they have taken their answers; False when all are gone."""
+        """Close the connections of clients that have taken their answers; False when all are closed."""
         for client in list(self.clients):
             client.part()
         return bool(self.clients)
 
     def close(self) -> None:
-        """Hang up on everybody."""
+        """Close all connections."""
         self.close_doors()
         for client in list(self.clients):
             self.hang_up(client)

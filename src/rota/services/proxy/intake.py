@@ -11,7 +11,8 @@ _buffer = memoryview(bytearray(SIZE))
 
 
 def receive(sock: socket.socket) -> bytes:
-    """What has come; nothing if the other end is gone, whatever its last words. BlockingIOError if nothing is there."""
+    """The bytes that have come; empty if the other end is gone, for whatever reason. BlockingIOError if nothing has
+    come."""
     try:
         count = sock.recv_into(_buffer)
     except (BlockingIOError, InterruptedError):

@@ -1,8 +1,8 @@
-"""The proxy's process: `python -m rota.services.proxy.main`. The agent starts it, tells it what to serve, and hears of
-it.
+"""The proxy's process: `python -m rota.services.proxy.main`. The agent starts it, sends it what to serve, and gets its
+reports.
 
-What the agent says is level-triggered: tables and sockets come whole, so that an agent can tell a new proxy everything
-again.
+The agent's messages are level-triggered: tables and sockets come whole, so that an agent can send a new proxy
+everything again.
 """
 
 import argparse
@@ -40,10 +40,10 @@ from rota.services.proxy.loop import Loop
 from rota.services.proxy.seats import WorkerConnection
 
 TICK = 1.0
-"""Seconds between looks at what nobody tells of."""
+"""Seconds between two checks of what no event announces."""
 
 LINGER = 0.4
-"""Seconds that clients get to hear that we are stopping, and again to take their last answers."""
+"""Seconds that clients have to learn that the service stops, and again to take their last answers."""
 
 
 class Proxy:
@@ -59,7 +59,7 @@ class Proxy:
         self._loop.add(pipe.sock.fileno(), self._hear)
 
     def run(self) -> None:
-        """Serve until told to end, or until the agent is gone."""
+        """Serve until asked to end, or until the agent is gone."""
         look_again = self._clock()
         while not self._is_leaving:
             look_again = self._turn(look_again)
@@ -69,7 +69,7 @@ class Proxy:
         self._leave()
 
     def _turn(self, until: float) -> float:
-        """Do what is to be done, waiting for it until then at most; when to look again."""
+        """One turn: wait at most until `until`, handle what came; returns when to look again."""
         fronts = self._fronts
         events = self._loop.wait(max(0.0, until - self._clock()))
         now = self._clock()
@@ -91,7 +91,7 @@ class Proxy:
         return all(front.dispatch.is_idle for front in self._fronts.values())
 
     def _leave(self) -> None:
-        """Answer what is left, tell those who ask that we are stopping, and part."""
+        """Answer what is left, answer new requests as stopping, and close the connections."""
         self._loop.remove(self._pipe.sock.fileno())
         for front in self._fronts.values():
             front.say_goodbye()

@@ -30,14 +30,14 @@ class WorkerConnection(WorkerSeat):
         self._unsent = b""
 
     def ready(self, event: int) -> None:
-        """Something can be done with its socket."""
+        """The socket is ready."""
         if event & WRITE:
             self.flush()
         if event & ~WRITE:
             self._read()
 
     def take_all(self) -> None:
-        """Take in all that it has said, its end included."""
+        """Read all that the worker has sent, its end included."""
         while self._read():
             pass
 
@@ -65,7 +65,7 @@ class WorkerConnection(WorkerSeat):
         return True
 
     def flush(self) -> None:
-        """Send what lies in the outbox, as far as it goes."""
+        """Send the contents of the outbox, as far as the socket takes them."""
         outbox = self.outbox
         data = outbox[0] if len(outbox) == 1 and not self._unsent else self._unsent + b"".join(outbox)
         outbox.clear()

@@ -47,13 +47,13 @@ Outcome = Literal["answer", "silent", "early", "twice", "crash", "hang"]
 
 
 class ServiceObserver(Protocol):
-    """Who is told what happens, and says what handlers do."""
+    """Gets the events of the simulated node, and decides what handlers do."""
 
     def ran(self, worker: "SimWorker", frame: bytes) -> None:
         """A worker begins with a request."""
 
     def finishes(self, worker: "SimWorker", held: int) -> None:
-        """A worker was told that nothing more comes; how many requests it has."""
+        """A worker was asked to end; `held` requests are left to it."""
 
     def kept_silent(self, frame: bytes) -> None:
         """A handler ended without an answer, on purpose."""
@@ -156,7 +156,7 @@ class SimWorker:
         self.member = replace(self.member, phase=phase, since=self._node.now)
 
     def wear_out(self, why: str) -> None:
-        """Have it replaced."""
+        """Have the worker replaced."""
         self.member = replace(self.member, worn=self.member.worn or why)
 
     def start(self) -> None:
@@ -164,7 +164,7 @@ class SimWorker:
         self._later(self._random.uniform(0.02, 0.5), self._register)
 
     def die(self) -> None:
-        """End, whatever it holds; others hear of it."""
+        """End, with whatever it holds; the other processes notice later."""
         if not self.is_dead:
             self.is_dead = True
             self._up.send(partial(self.proxy.lost, self.seat))
@@ -390,7 +390,7 @@ class SimNode:
         self.wake()
         return self.target
 
-    # What is told
+    # Reports
 
     def registered(self, worker: SimWorker) -> None:
         """A worker can work."""

@@ -7,10 +7,11 @@ workers. Then the faults stop, while reloads go on; at the end the service stops
 
 - Every request that reached a proxy is answered exactly once, unless its handler chose silence or its client is gone.
 - None runs twice, unless its cmd is idempotent; then at most twice, and in one generation.
-- No worker has more than it can take, gets anything after it was told to finish, or gets anything while another
+- No worker has more than it can take, gets anything after it was asked to finish, or gets anything while another
   generation is active.
 - No worker is overdue that did not have a request for all the time that it may take.
-- Nobody waits who is gone, or whose time is over; queues keep their bounds, and nobody is idle while somebody waits.
+- No request waits whose client is gone or whose timeout has passed; queues keep their bounds, and no worker is idle
+  while a request waits.
 - A cmd that all the code has is never refused for want of a handler or a group.
 - Once the faults have stopped, a reload costs no request, all workers are of the wanted generation soon, and what is
   there is worked off.
@@ -49,11 +50,11 @@ HANGS = 3
 QUEUE = 20
 FAULTS_END = 40.0
 HEALED = 12.0
-"""Seconds after the last fault in which what it left behind may still be felt."""
+"""Seconds after the last fault in which its consequences may still show."""
 
 CALM = 10.0
 SETTLES = 8.0
-"""Seconds after the last reload by which all is as it should be."""
+"""Seconds after the last reload by which the node must have settled."""
 
 FATES: Mapping[Outcome, int] = {"answer": 80, "silent": 5, "early": 5, "twice": 5, "crash": 2, "hang": 3}
 """What handlers do, and how often in a hundred."""
@@ -63,7 +64,7 @@ WIRE = wire(BOX)
 
 
 class SilentOnLoss(Answers):
-    """Says nothing to those whose worker was lost."""
+    """Leaves requests unanswered whose worker was lost."""
 
     def fail(self, ticket: PendingRequest, ret: Ret) -> None:
         if ret != Ret.WORKER_LOST:
@@ -71,7 +72,7 @@ class SilentOnLoss(Answers):
 
 
 class EveryAnswer(Answers):
-    """Passes every answer on, also the second."""
+    """Sends every answer on, also the second one to a request."""
 
     def pass_on(self, ticket: PendingRequest, answer: bytes) -> None:
         ticket.is_answered = False
@@ -124,7 +125,7 @@ class ServicesScenario:
     """One run of the scenario."""
 
     def __init__(self, world: World, broken: str | None, *, pace: float = 1.0) -> None:
-        """`pace`: by how much longer than here it takes from one thing to the next."""
+        """`pace`: the factor by which everything takes longer than in the plain scenario."""
         self._world, self._random, self._pace = world, world.random, pace
         self._asked: dict[int, SimRequest] = {}
         self._connected: set[SimClient] = set()
@@ -159,11 +160,11 @@ class ServicesScenario:
         self._node = SimNode(self._random, self, self._code(), self._make)
 
     def connect(self, clients: int) -> None:
-        """Let so many ask, from now on."""
+        """Let `count` clients send requests from now on."""
         self._clients |= {asyncio.create_task(self._ask_on()) for _ in range(clients)}
 
     def people(self) -> list[Coroutine[Any, Any, None]]:
-        """What is done to the service, for ever."""
+        """The faults and reloads of the scenario, until stopped."""
         return [
             self._again(0.3, 4.0, self._kill_one),
             self._again(1.0, 8.0, self._reload),
@@ -187,7 +188,7 @@ class ServicesScenario:
     # The story
 
     def _fell(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """A process would have died of it."""
+        """An error that would end a process of the product."""
         self._world.violate(f"{context['message']}: {context.get('exception')!r}")
 
     async def _again(self, least: float, most: float, act: Act) -> None:
@@ -228,7 +229,7 @@ class ServicesScenario:
             self._world.violate(f"not settled {SETTLES:.0f} s after the last reload: {self._node.table.groups}")
 
     async def _hush(self) -> None:
-        """Let nobody ask any more, and wait until what was asked has had its time."""
+        """Let no client send any more, and wait until all requests have been answered or have timed out."""
         for task in self._clients:
             task.cancel()
         await asyncio.sleep(3.0)
@@ -302,12 +303,12 @@ class ServicesScenario:
         return WIRE.reply(frame, 0)
 
     def route(self, worker: SimWorker, frame: bytes) -> int:
-        """By sn, among the groups of the function's own generation."""
+        """Choose by sn, among the groups of the function's own generation."""
         groups = sorted(map(int, self._node.summaries[worker.generation].groups))
         return groups[WIRE.cmd_and_sn(frame)[1] % len(groups)]
 
     def ran(self, worker: SimWorker, frame: bytes) -> None:
-        """Is it the first time, or allowed?"""
+        """Check that this run is the first, or allowed."""
         cmd, sn = WIRE.cmd_and_sn(frame)
         runs = self._asked[sn].runs
         runs.append((worker.id, worker.generation))
@@ -316,7 +317,7 @@ class ServicesScenario:
             self._world.violate(f"request {sn} of cmd {cmd} ran on workers and generations {runs}")
 
     def finishes(self, worker: SimWorker, held: int) -> None:
-        """Has it nothing left?"""
+        """Check that the worker holds nothing."""
         if held:
             self._world.violate(f"worker {worker.id} was told to finish while it had {held} requests")
 
@@ -327,7 +328,7 @@ class ServicesScenario:
     # The rules, after every turn
 
     def turned(self, proxy: SimProxy) -> None:
-        """Look at all that a proxy knows."""
+        """Check everything that a proxy knows."""
         dispatch, now, tickets = proxy.dispatch, proxy.now, _tickets(proxy.dispatch)
         for broken in (
             *self._broken_by_seats(dispatch, now),
@@ -439,7 +440,7 @@ def _had_its_time(ticket: PendingRequest, now: float) -> bool:
 
 
 def _tickets(dispatch: Dispatch) -> list[PendingRequest]:
-    """All that is in one place or another."""
+    """All requests of a dispatch, waiting or held."""
     found: list[PendingRequest] = []
     for group in dispatch.groups.values():
         if group.queue.pending:
