@@ -1,1 +1,1 @@
-"""The fleet itself: its members, its leader, events, hooks, the audit trail, and who may come in."""
+"""The fleet itself: its members, its leader, events, hooks, the audit trail, and access."""

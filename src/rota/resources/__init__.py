@@ -1,1 +1,1 @@
-"""Resources: things to keep covered, each by so many tasks."""
+"""Resources: things to keep covered, each by a declared number of tasks."""

@@ -15,7 +15,7 @@ A node that came back again and again gets nothing for the sake of balance for a
 and a new leader does not know of that. So the last two need hold only once the rests of all nodes are over; until then,
 what is written has the scenario look again.
 
-`broken="deadline"` lets exclusive work go on for ever; the scenario must find it.
+`broken="deadline"` lets exclusive work run past its deadline; the scenario must find it.
 """
 
 import asyncio
@@ -185,7 +185,7 @@ class Resources:
         return {"terms": self.terms, "commits of assignments": self.writes}
 
     async def run(self) -> None:
-        """The whole story."""
+        """Run the scenario to its end."""
         world = self._world
         world.network.committed = self.check
         for number in range(world.random.randint(3, 5)):
@@ -246,7 +246,7 @@ class Resources:
     # Who asks for resources
 
     async def change(self, store: SimStore) -> None:
-        """Add resources, change them and take them away, for ever."""
+        """Add, change and remove resources until cancelled."""
         random = self._world.random
         while True:
             await asyncio.sleep(random.uniform(0.05, 3.0) * self._pace)
@@ -273,7 +273,8 @@ class Resources:
         await self._uncordon(store, cordons)
 
     async def _uncordon(self, store: SimStore, cordons: Collection[Key]) -> None:
-        """Insist on it: nodes that stay cordoned get no work of any kind, and nothing more would be tried."""
+        """Retry until it is done: nodes that stay cordoned get no work of any kind, and the scenario would test
+        nothing."""
         while True:
             with suppress(Conflict, Unavailable, Unknown):
                 await store.commit(*map(Delete, cordons))
@@ -315,7 +316,7 @@ class Resources:
         return any(self._world.time < each.rests_until + RECOVERY for each in self._returns.values())
 
     async def watch(self) -> None:
-        """Look who acts, for ever."""
+        """Check which tasks act, until cancelled."""
         while True:
             await asyncio.sleep(0.25 * self._pace)
             self._check_exclusive()
@@ -352,7 +353,8 @@ class Resources:
         self._check_running(when)
 
     def _lacks_slots(self, name: str) -> bool:
-        """Is the reason told, and the one that may be? Nodes that came last may be empty, and nothing rebalances."""
+        """Does the status give a reason, and an allowed one? Nodes that joined last may be empty, as nothing
+        rebalances."""
         entry = self._world.universe.get(keys.RESOURCE_STATUS + name)
         return entry is not None and "slots" in codec.decode(ResourceStatus, entry.value).pending
 
@@ -388,7 +390,7 @@ class Resources:
                 return
 
     async def _change_leader(self) -> None:
-        """Take the leader's key away: somebody leads again, and nothing moves."""
+        """Delete the leader's key: a node must become leader, and no task may move."""
         while True:
             before, terms, may_rest = self._placed(), self.terms, self._may_rest()
             store = SimStore(self._world.network, "client", self._world.store_clock)

@@ -1,7 +1,7 @@
-"""The certificates of a node: a folder with `cert.pem`, `key.pem` and `ca.pem`, made by `rota tls` or by anybody else.
+"""The certificates of a node: a folder with `cert.pem`, `key.pem` and `ca.pem`, made by `rota tls` or another tool.
 
-Nobody else may read the key. The files are looked at again and again, so that a certificate that was renewed is shown
-without a restart: the HTTP door takes it for new connections, and so does the gRPC door by itself.
+Only the owner may read the key. The files are checked periodically, so that a renewed certificate is used without a
+restart: the HTTP door uses it for new connections, and so does the gRPC door by itself.
 """
 
 import asyncio
@@ -30,17 +30,17 @@ class Folder(msgspec.Struct, frozen=True):
 
     @property
     def cert(self) -> Path:
-        """What it shows."""
+        """The certificate that the node presents."""
         return self.path / CERT
 
     @property
     def key(self) -> Path:
-        """The key that belongs to it."""
+        """The key of that certificate."""
         return self.path / KEY
 
     @property
     def ca(self) -> Path:
-        """Who must have signed what others show."""
+        """The authority that must have signed the certificates of others."""
         return self.path / AUTHORITY
 
     def check(self) -> None:
@@ -55,7 +55,7 @@ class Folder(msgspec.Struct, frozen=True):
         self.client_context()
 
     def server_context(self, *, asks_back: bool = False) -> ssl.SSLContext:
-        """How this node answers; with `asks_back` callers must show a certificate of the same authority."""
+        """The TLS context of a server; with `asks_back` clients must present a certificate of the same authority."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         if asks_back:
@@ -64,14 +64,14 @@ class Folder(msgspec.Struct, frozen=True):
         return context
 
     def client_context(self) -> ssl.SSLContext:
-        """How this node calls another."""
+        """The TLS context of a client of another node."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         self.load(context)
         return context
 
     def load(self, context: ssl.SSLContext) -> None:
-        """Have a context go by the files as they are now."""
+        """Load the present files into a context."""
         try:
             context.load_cert_chain(self.cert, self.key)
             context.load_verify_locations(self.ca)
@@ -86,7 +86,7 @@ class Folder(msgspec.Struct, frozen=True):
 
 
 async def keep_fresh(folder: Folder, context: ssl.SSLContext) -> None:
-    """Have a context go by renewed files, for ever."""
+    """Load renewed files into a context, until cancelled."""
     seen = folder.stamp()
     while True:
         await asyncio.sleep(LOOK.total_seconds())

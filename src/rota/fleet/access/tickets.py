@@ -2,8 +2,8 @@
 
 A ticket's line has a secret that the store never sees. The store has a record of the ticket, whose changes are audited,
 and apart from it what the ticket opens, sealed with that secret. The sealed part is written past the audit trail, which
-keeps what it sees. Spending is a compare-and-set of the record, by the store's clock: of two who come with one ticket
-one gets in.
+keeps what it sees. Spending is a compare-and-set of the record, by the store's clock: of two machines with one ticket
+one is admitted.
 """
 
 import base64
@@ -45,7 +45,7 @@ class Ticket:
     insecure: bool = False
 
     def line(self) -> str:
-        """As it is pasted."""
+        """The line to paste."""
         return PREFIX + base64.urlsafe_b64encode(msgspec.json.encode(self)).decode().rstrip("=")
 
 
@@ -107,13 +107,13 @@ async def revoke(store: Store, raw: Store, id: str) -> TicketRecord:
 
 
 async def opened(raw: Store, ticket: Ticket) -> Admission:
-    """What a ticket is good for; nothing is spent. Denied if it is good for nothing, and says why."""
+    """What a ticket admits to, without spending it. Raises Denied, with the reason, if it is not valid."""
     _, _, admission = await _looked_at(raw, ticket)
     return admission
 
 
 async def spend(store: Store, raw: Store, ticket: Ticket, *, by: str) -> Admission:
-    """What the ticket is good for, and nobody gets it again; Denied says why not."""
+    """Spend a ticket and return what it admits to; raises Denied, with the reason, if it is not valid."""
     entry, record, admission = await _looked_at(raw, ticket)
     spent = Put(entry.key, codec.encode(replace(record, used=await raw.now(), used_by=by)))
     try:
@@ -126,7 +126,7 @@ async def spend(store: Store, raw: Store, ticket: Ticket, *, by: str) -> Admissi
         found = await raw.get(entry.key)
         if found is None or found.value != spent.value:
             raise
-    with suppress(RotaError):  # it is spent all the same; the next ticket that is made clears it away
+    with suppress(RotaError):  # it is spent anyway; the next `create` deletes the sealed part
         await raw.commit(Delete(keys.sealed(ticket.id)))
     return admission
 
@@ -151,7 +151,7 @@ async def _looked_at(raw: Store, ticket: Ticket) -> tuple[Entry, TicketRecord, A
 
 
 async def _clear_away(raw: Store) -> None:
-    """Forget what was sealed for tickets that nobody can spend any more, and old tickets."""
+    """Delete the sealed parts of tickets that can no longer be spent, and old tickets."""
     now = await raw.now()
     for record in await listed(raw):
         if refusal(record, now) is not None:

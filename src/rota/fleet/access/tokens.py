@@ -5,7 +5,7 @@ The nodes of a fleet that are to speak to each other need the same token, so a s
 
 A file is read again when it changes (`keep_fresh`), so the token of a fleet is rotated without a restart.
 
-A token is never an argument, a setting or a line of a log; only its place is told. A file that others than its owner
+A token is never an argument, a setting or a line of a log; only its place is named. A file that others than its owner
 may read is refused. A variable is taken out of the environment, so that the app's processes do not inherit it.
 """
 
@@ -58,7 +58,7 @@ def find(reference: TokenReference | None, folder: Path, environ: MutableMapping
 
 
 class TokenHolder:
-    """The token that a node has now; calling it gives the text, for whoever shows it."""
+    """The token that a node has now; calling the holder returns its text."""
 
     def __init__(self, found: Token) -> None:
         self.found = found
@@ -70,7 +70,7 @@ class TokenHolder:
 async def keep_fresh(held: TokenHolder, changed: Callable[[], None]) -> None:
     """Read the token's file again when it changes, until cancelled; `changed` is called when there is another token.
 
-    A file that is missing or broken changes nothing: the token before is kept, and the log says why.
+    If the file is missing or broken the previous token is kept, and the log says why.
     """
     file = held.found.file
     if file is None:

@@ -1,7 +1,7 @@
 """Sealing the audit trail: the leader makes links of a chain out of the entries that others wrote.
 
-One writer, so the chain has one order and nobody waits for it: who changes something only adds an entry beside the
-change. Links, the head and the removal of the entries go in one commit, which expects the head as it was.
+There is one writer, so the chain has one order and no caller waits for it: a change only adds an entry in its own
+commit. Links, the head and the removal of the entries go in one commit, which expects the head as it was.
 
 What is too old is cleared away from the beginning of the chain; the head says from where on it is whole. How old a link
 is, is measured by the store's clock alone: those of nodes may be wrong, and what is erased does not come back.
@@ -63,7 +63,7 @@ async def _seal(term: Term, turn: asyncio.Lock) -> None:
 
 
 async def seal_once(term: Term) -> int:
-    """Make links of some entries; how many."""
+    """Make links of some entries; returns how many."""
     head, written = await audit.head(term.store)
     waiting = await _understood(term.store)
     taken = _taken(audit.in_order(entry for entry, _ in waiting))
@@ -95,7 +95,7 @@ async def _understood(store: Store) -> list[tuple[Entry, AuditEntry]]:
 
 
 def _taken(entries: Sequence[Entry]) -> list[Entry]:
-    """As many as one commit holds."""
+    """The first entries that fit in one commit."""
     taken: list[Entry] = []
     size = 0
     for entry in entries:
@@ -118,7 +118,7 @@ async def _clear(term: Term, keep: timedelta, turn: asyncio.Lock) -> None:
 
 
 async def clear_once(term: Term, before: datetime) -> int:
-    """Take the oldest links away that were made before a time; how many."""
+    """Delete the oldest links, those made before a time; returns how many."""
     head, written = await audit.head(term.store)
     if written is None:
         return 0
@@ -136,7 +136,7 @@ async def clear_once(term: Term, before: datetime) -> int:
 
 
 def _past(oldest: Sequence[Entry], head: AuditHead, before: datetime) -> list[AuditLink]:
-    """The links that go: those from before a time, up to the first that stays or is not understood."""
+    """The links to delete: those from before a time, up to the first that is newer or not understood."""
     going: list[AuditLink] = []
     for entry in oldest:
         link = understood(AuditLink, entry, log)

@@ -1,4 +1,4 @@
-"""The audit trail in the store: changes that tell who made them, notes of refusals, and reading it back.
+"""The audit trail in the store: changes with their author, notes of refusals, and reading it back.
 
 `AuditedStore` is a store for one caller and one operation. What the operation commits gets an entry in the very same
 commit, with what was there before and what is there now; so there is no change without its entry, whatever fails in
@@ -52,14 +52,14 @@ BATCH = 20
 PAGE = 500
 
 _BEHIND_HOST = re.compile(r'("url":"https?://[^/?"]*)[/?][^"]*"')
-"""The URL of a hook as far as anybody may see it, and the rest."""
+"""The public part of a hook's URL, and the rest."""
 
 _Same: TypeAlias = tuple[str, str, str, str]
-"""What makes two refusals the same: by whom, from where, what, and why."""
+"""Refusals with the same caller, address, operation and reason are counted as one."""
 
 
 class AuditedStore(StoreAround):
-    """A store whose commits say who made them, from where, and by which operation."""
+    """A store whose commits record who made them, from where, and by which operation."""
 
     def __init__(self, store: Store, clock: Clock, *, by: str, origin: str, what: str) -> None:
         super().__init__(store)
@@ -101,14 +101,14 @@ class AuditedStore(StoreAround):
 
 
 class AuditRecorder(Protocol):
-    """Takes down what was refused, or done without a commit."""
+    """Records what was refused, or done without a commit."""
 
     def __call__(self, *, by: str, origin: str, what: str, refused: str = "") -> None:
-        """By whom, from where, what, and why it was refused if it was."""
+        """Record a caller, its address, the operation, and why it was refused if it was."""
 
 
 def forget(*, by: str, origin: str, what: str, refused: str = "") -> None:
-    """Where nobody keeps a trail."""
+    """A recorder that drops everything, for use without an audit trail."""
 
 
 class AuditNotes:
@@ -120,7 +120,7 @@ class AuditNotes:
         self._news = asyncio.Event()
 
     def note(self, *, by: str, origin: str, what: str, refused: str = "") -> None:
-        """Take note; returns at once. Too many different ones in a second become one line."""
+        """Add a note and return at once. Too many different ones within a second become one line."""
         same = (by, origin, what, refused)
         if same not in self._noted and len(self._noted) >= MOST_NOTES:
             origin, what, refused = "several", "several", "more was refused than is written down one by one"
@@ -132,7 +132,7 @@ class AuditNotes:
         self._news.set()
 
     async def write(self, store: Store) -> None:
-        """Write what was noted, for ever; what the store does not take now is tried again with the next."""
+        """Write what was noted, until cancelled; what the store does not accept is retried with the next notes."""
         while True:
             await self._news.wait()
             await self.flush(store)
@@ -197,12 +197,12 @@ async def unsealed(store: Store, limit: int | None = None) -> list[AuditEntry]:
 
 
 def in_order(entries: Iterable[Entry]) -> list[Entry]:
-    """Entries as they were written: their ids only tell what clocks said."""
+    """Entries in the order they were written: their ids follow the writers' clocks only."""
     return sorted(entries, key=lambda entry: entry.created)
 
 
 def _expected(before: dict[Key, Entry | None], asked: Sequence[Expect]) -> tuple[Expect, ...]:
-    """What must still be so for `before` to be true, beside what is expected anyway."""
+    """The expectations that make `before` true, beyond the caller's own."""
     already = {each.key for each in asked}
     found = [At(key, entry.modified) if entry else Absent(key) for key, entry in before.items() if key not in already]
     return tuple(found[: MAX_EXPECTATIONS - len(asked)])

@@ -1,4 +1,4 @@
-"""`rota audit`: who changed what, who was turned away, and whether the trail is whole."""
+"""`rota audit`: who changed what, which requests were refused, and whether the trail is whole."""
 
 from datetime import timedelta
 

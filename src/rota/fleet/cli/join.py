@@ -74,7 +74,8 @@ def command(ticket: str, app: str | None, data: Path | None, store: str | None) 
 
 
 def _lay(folder: Path, admission: Admission) -> Path:
-    """Write what a ticket brings before it is spent, for a disk may be full; where the token is until then."""
+    """Write the ticket's content before it is spent, as the disk may be full; returns the path of the token until
+    then."""
     laid = folder / f"{token.FILE}.{os.getpid()}.joining"
     try:
         if admission.files:

@@ -32,13 +32,13 @@ LOOK = 0.5
 """Seconds between looks at how far a drain has come."""
 
 LOOKS = 5
-"""Looks at a node that has no tasks any more, before one that nobody else runs counts as stopped."""
+"""Checks of an empty node before a task that no other node runs counts as stopped."""
 
 AHEAD = timedelta(minutes=1)
 """How far the leader's clock, by which a drain is over, may be ahead of ours."""
 
 SHOWN = 5
-"""Reasons that are shown of tasks that cannot move."""
+"""The most reasons shown for tasks that cannot move."""
 
 HEADINGS = (
     *("NODE", "ROLE", "UP", "STANDING"),
@@ -145,7 +145,7 @@ async def _drain(fleet: FleetClient, node: str, deadline: timedelta | None, why:
 
 
 class _Before(msgspec.Struct, frozen=True):
-    """What a node had when it was to be drained, and how its resources were covered then."""
+    """The tasks of a node before its drain, and how their resources were covered."""
 
     tasks: frozenset[str] = frozenset()
     assigned: Mapping[str, int] = msgspec.field(default_factory=dict)
@@ -157,7 +157,7 @@ class _Before(msgspec.Struct, frozen=True):
         return cls(tasks, {name: each.assigned for name, each in (await _statuses(fleet)).items() if name in wanted})
 
     async def missed(self, fleet: FleetClient, there: Collection[str]) -> set[str]:
-        """Tasks that were stopped: they are not there any more, and nobody else runs them."""
+        """Tasks that were stopped: they have left the node, and no other node runs them."""
         gone = self.tasks - set(there)
         now = await _statuses(fleet) if gone else {}
         return {
@@ -171,7 +171,7 @@ class _Before(msgspec.Struct, frozen=True):
 async def _until_it_is_empty(
     fleet: FleetClient, node: str, begun: Drain, before: _Before, progress: ProgressLine
 ) -> None:
-    """Return when the last task has gone; RotaError if the deadline came first, or somebody undrained it."""
+    """Return when the last task has gone; RotaError if the deadline came first, or the node was undrained."""
     shown, stuck, looks = (-1, ""), "", 0
     while True:
         there = await fleet.do(node_operations.list_tasks, node)

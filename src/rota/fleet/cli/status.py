@@ -1,4 +1,4 @@
-"""`rota status`: who leads, who is there, and what they run."""
+"""`rota status`: which node leads, which nodes there are, and what they run."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -26,7 +26,7 @@ HEADINGS = ("NODE", "ROLE", "HOST", "PID", "UP", "APP", "WORKERS", "TASKS", "HTT
 @options.fleet
 @options.output(Shape.OBJECT)
 def command(fleet: FleetTarget) -> None:
-    """Show who leads, which nodes there are and what they run.
+    """Show which node leads, which nodes there are and what they run.
 
     APP is the app, its version if its module has a `__version__`, the generation of its code, counted from each start
     of the node, and a digest of its source files, which is the same on all nodes that run the same code.
@@ -84,7 +84,7 @@ def _cells(node: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _troubles(nodes: list[dict[str, Any]]) -> Iterator[str]:
-    """What somebody should look at."""
+    """Problems that an operator should look at."""
     for node in nodes:
         work: NodeStatus | None = node.get("work")
         for pool in work.pools if work else ():
@@ -106,7 +106,7 @@ def _troubles(nodes: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _under_way(nodes: list[dict[str, Any]]) -> Iterator[str]:
-    """What will not stay as it is."""
+    """Changes in progress."""
     for node in nodes:
         work: NodeStatus | None = node.get("work")
         if work and work.is_rolled_back:

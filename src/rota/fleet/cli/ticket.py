@@ -131,7 +131,7 @@ def _files(folder: Path) -> dict[str, str]:
 
 
 def without_password(url: str) -> str:
-    """A store's URL as it is told: with its user, and without the password, which goes up to the last @."""
+    """A store's URL as the ticket has it: with its user, and without the password, which goes up to the last @."""
     scheme, _, rest = url.partition("://")
     authority = re.split("[/?]", rest, maxsplit=1)[0]
     credentials, at, hosts = authority.rpartition("@")

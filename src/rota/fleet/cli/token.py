@@ -1,4 +1,4 @@
-"""`rota token`: who may come in at the doors, for what, and until when."""
+"""`rota token`: the tokens that the doors accept, their rights, and their expiry."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -109,7 +109,7 @@ def revoke(name: str, fleet: FleetTarget) -> None:
 
 
 def _hand_out(made: NewToken, file: Path | None) -> None:
-    """The token alone on stdout, or in a file; what else there is to say, on stderr."""
+    """Write the token alone to stdout or a file, and the rest of the message to stderr."""
     until = f"until {made.expires:%Y-%m-%d %H:%M} UTC" if made.expires else "until it is revoked"
     if file is None:
         tables.answer(made)

@@ -23,7 +23,7 @@ NAMED: dict[str, Callable[[Store, str], Awaitable[Why]]] = {
     "stream": stream_operations.why_stream,
     "source": resource_why.why_source,
 }
-"""What is named by a word before it."""
+"""Things whose name follows a word such as `run`."""
 
 HELD = 20
 """Tasks of a node that people are shown; programs get all."""

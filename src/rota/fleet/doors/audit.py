@@ -50,7 +50,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """What is wrong; empty if nothing is."""
 
     doubt: str = ""
-    """Why it cannot be told whether a noted hash was in the chain; empty if it can."""
+    """Why it cannot be decided whether a noted hash was in the chain; empty if it can."""
 
 
 class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +73,7 @@ async def read_audit(
     refused: IsRefused = False,
     since: Since = None,
 ) -> AuditPage:
-    """The last entries of the trail, the oldest first: of one caller, only refusals, not older than a time.
+    """List the last entries of the audit trail, the oldest first; by caller, only refusals, or not older than a time.
 
     `token` is the `next` of the page before, and leads further back.
     """
@@ -105,14 +105,14 @@ async def read_audit(
 
 
 def _token(oldest: AuditLine, head: int) -> str:
-    """What leads to the entries before one; of one without a number, also from where on it will have got one."""
+    """The token of the page before an entry; for an unsealed entry, also the number from which on it will be sealed."""
     return str(oldest.number) if oldest.number else f"{head}:{oldest.entry.id}"
 
 
 async def _place(
     store: Store, token: str | None, head: int, open_ones: list[AuditEntry]
 ) -> tuple[int, list[AuditEntry]]:
-    """The number before which entries are wanted, and the entries without a number that are."""
+    """The number before which the page ends, and the unsealed entries that belong to it."""
     if not token:
         return head + len(open_ones) + MAX_PAGE, open_ones
     number, colon, id = token.partition(":")

@@ -1,4 +1,4 @@
-"""What can be asked about revoked certificates, as plain functions on the store."""
+"""Operations on revoked certificates, as plain functions on the store."""
 
 import re
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from rota.store.port import Delete, Put, Store, Write
 from rota.store.records import understood
 
 MOST = 50
-"""Certificates that are revoked at a time."""
+"""The most certificates revoked in one request."""
 
 _SERIAL = re.compile(r"[0-9a-f]{1,40}")
 
@@ -23,9 +23,9 @@ _SERIAL = re.compile(r"[0-9a-f]{1,40}")
 async def revoke_certificates(
     store: Store, clock: Clock, name: str, serials: Sequence[tuple[str, datetime | None]], *, by: str
 ) -> tuple[RevokedCertificate, ...]:
-    """Take certificates back, by serial and with the time at which they end; every node refuses them a moment later.
+    """Revoke certificates, by serial and expiry; every node refuses them a moment later.
 
-    Records of certificates that have ended by now go away.
+    Records of certificates that have expired are deleted.
     """
     if not 1 <= len(serials) <= MOST:
         raise Invalid(f"{len(serials)} certificates are to be revoked; from 1 to {MOST} go at a time")
@@ -43,6 +43,6 @@ async def revoke_certificates(
 
 @needs(Access.ADMIN)
 async def list_revoked(store: Store) -> tuple[RevokedCertificate, ...]:
-    """The certificates that were taken back, and have not ended by themselves."""
+    """List the revoked certificates that have not expired."""
     entries = (await store.scan(keys.REVOKED)).entries
     return tuple(found for entry in entries if (found := understood(RevokedCertificate, entry)))

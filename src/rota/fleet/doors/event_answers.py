@@ -1,4 +1,4 @@
-"""What is answered to a question about events."""
+"""The answers of operations on events."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""The operation on events: what happened."""
+"""The operation on events: reading them."""
 
 from rota.doors.parameters import KindsOfEvents, LimitOfEvents, OfNode, Since, TokenBack, Until
 from rota.doors.verbs import verb
@@ -22,7 +22,7 @@ async def read_events(
     limit: LimitOfEvents = 50,
     token: TokenBack = None,
 ) -> events.EventSlice:
-    """What happened, the newest last; `token` is the `next` of the page before, and leads further back."""
+    """List events, the newest last; `token` is the `next` of the page before, and leads further back."""
     if not 0 <= limit <= MAX_EVENTS:
         raise Invalid(f"limit is {limit}; it must be from 0 to {MAX_EVENTS}")
     return await events.read(store, since=since, until=until, kinds=kinds, node=node, limit=limit, before=token or None)

@@ -1,4 +1,4 @@
-"""What can be asked about hooks, as plain functions on the store; the doors call these.
+"""Operations on hooks, as plain functions on the store; the doors call these.
 
 A hook may run a command on any node, so making one needs the right to say who may do what.
 """
@@ -34,7 +34,7 @@ TRIES = 5
 MOST_PATTERNS = 50
 MOST_WORDS = 100
 PATIENCE = timedelta(seconds=15)
-"""How much longer than one try may take somebody waits who tries a hook."""
+"""How long a test of a hook waits beyond the timeout of one attempt."""
 
 EXITED = "the command exited with "
 LARGEST = 4096
@@ -47,10 +47,10 @@ class HookView(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     events: list[str]
     url: str
-    """Without what stands behind the host: that is often the secret by which the other end knows us."""
+    """Without the part after the host, which often contains a secret."""
 
     command: list[str]
-    """For those who are no admins the program alone, and … if it has arguments: there may be a secret in them."""
+    """For callers that are no admins the program alone, and … if it has arguments: these may contain a secret."""
 
     timeout: str
     """How long one try may take, as a duration such as `10s`."""
@@ -63,11 +63,11 @@ class HookView(msgspec.Struct, frozen=True, kw_only=True):
     """Events that wait to be delivered."""
 
     status: HookStatus
-    """What became of its deliveries."""
+    """The results of its deliveries."""
 
 
 class HookTrial(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of trying a hook."""
+    """The result of testing a hook."""
 
     hook: str
     """The name of the hook."""
@@ -104,7 +104,7 @@ class HookSwitch(msgspec.Struct, frozen=True, kw_only=True):
 
 @verb("GET", "/v1/hooks", Access.VIEW, rpc="Hooks.List", answer=HookPage, page_by=lambda hook: hook.name)
 async def list_hooks(store: Store, access: Access = Access.ADMIN) -> tuple[HookView, ...]:
-    """Every hook, by name, with what became of its deliveries, for the eyes of a caller with this access."""
+    """List the hooks, by name, with the results of their deliveries, as far as the caller's access allows."""
     waiting: dict[str, int] = {}
     for entry in (await store.scan(keys.HOOK_OUTBOX)).entries:
         name = entry.key.rpartition("/")[2]
@@ -120,7 +120,7 @@ async def list_hooks(store: Store, access: Access = Access.ADMIN) -> tuple[HookV
 
 @verb("GET", "/v1/hooks/{name}", Access.VIEW, rpc="Hooks.Get")
 async def get_hook(store: Store, name: HookName, access: Access = Access.VIEW) -> HookView:
-    """One hook, with what became of its deliveries; NotFound if there is none."""
+    """Get one hook, with the results of its deliveries; NotFound if there is none."""
     await _hook(store, name)
     found = next((view for view in await list_hooks(store, access) if view.name == name), None)
     if found is None:  # deleted meanwhile, or not understood
@@ -178,7 +178,7 @@ async def enable_hook(store: Store, name: HookName, enabled: bool) -> Hook:
 
 @verb("POST", "/v1/hooks/{name}/test", Access.OPERATE, rpc="Hooks.Test", codes=("no_node",))
 async def try_hook(store: Store, clock: Clock, name: HookName, access: Access = Access.ADMIN) -> HookTrial:
-    """Deliver a made-up event to a hook, once, and say what came of it; some node must be there to do it."""
+    """Deliver a test event to a hook, once, and return the result; at least one node must be up."""
     _, hook = await _hook(store, name)
     if not hook.enabled:
         raise Invalid(f"hook {name} is off, so nothing is delivered; enable it first")
@@ -282,7 +282,7 @@ async def _hook(store: Store, name: str) -> tuple[Entry, Hook]:
 
 
 def _shown(url: str) -> str:
-    """A URL for the eyes of whoever may look."""
+    """A URL without its secret part."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}/…" if url else ""
 
@@ -293,7 +293,7 @@ def joined(error: str, output: str) -> str:
 
 
 def _for_others(view: HookView) -> HookView:
-    """A hook for the eyes of those who may not make one: no arguments, and nothing that its command has said."""
+    """A hook for callers that may not make one: without arguments and without the output of its command."""
     status = replace(view.status, output="")
     if view.command and status.error.startswith(EXITED):  # an older Rota put the output there as well
         status = replace(status, error=status.error.partition(": ")[0])

@@ -1,6 +1,6 @@
-"""What is asked of one node alone: its services, and that it takes in new code or goes back.
+"""Operations that one node alone can carry out: its services, reload and rollback.
 
-Only that node can answer; `Steer` asks it, wherever it is. The node that was asked passes a request on at most once.
+Only that node can answer; `Steer` asks it, wherever it is. The node that got the request passes it on at most once.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ class NodeServices(msgspec.Struct, frozen=True, kw_only=True):
     """As `rota services ls -o json` has them."""
 
     error: str = ""
-    """Why nothing is known of them, if so."""
+    """Why they are not known, if so."""
 
 
 class ServiceList(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ class ServicesOfNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reload(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reload came to."""
+    """The result of a reload."""
 
     generation: int
     """The generation of the code that serves now."""
@@ -88,7 +88,7 @@ class Resized(msgspec.Struct, frozen=True, kw_only=True):
 
 @verb("GET", "/v1/services", Access.VIEW, rpc="Services.List")
 async def list_services(store: Store, steer: Steer) -> ServiceList:
-    """The services of all nodes: their groups, how busy they are, and how long requests take."""
+    """List the services of all nodes: their groups, how busy they are, and how long requests take."""
     listed = await list_nodes(store)
     working = [node.id for node in listed.nodes if node.is_up and node.app]
     asked = await asyncio.gather(*(_of_node(node, steer) for node in working))
@@ -104,13 +104,13 @@ async def node_services(steer: Steer, node: NodeName, *, was_passed_on: bool = F
 
 @verb("POST", "/v1/nodes/{node}/reload", Access.OPERATE, rpc="Services.Reload", answer=Reload, is_noted=True)
 async def reload_node(steer: Steer, node: NodeName, *, was_passed_on: bool = False) -> Any:
-    """Have a node take in the code of its app as it is now; if that fails, the old code keeps running."""
+    """Reload the app's code on a node; if that fails, the old code keeps running."""
     return await steer(NodeId(node), SteerVerb.RELOAD, was_passed_on=was_passed_on)
 
 
 @verb("POST", "/v1/nodes/{node}/rollback", Access.OPERATE, rpc="Services.Rollback", answer=Reload, is_noted=True)
 async def rollback_node(steer: Steer, node: NodeName, *, was_passed_on: bool = False) -> Any:
-    """Have a node go back to the code before its last reload."""
+    """Go back to the code before the last reload on a node."""
     return await steer(NodeId(node), SteerVerb.ROLLBACK, was_passed_on=was_passed_on)
 
 
@@ -148,14 +148,14 @@ async def resize_service(
     *,
     was_passed_on: bool = False,
 ) -> Any:
-    """Give a group of a service of a node so many workers, until the next reload."""
+    """Set the number of workers of a group of a service on a node, until the next reload."""
     return await steer(
         NodeId(node), SteerVerb.RESIZE, was_passed_on=was_passed_on, service=service, group=group, count=count
     )
 
 
 async def _of_node(node: NodeId, steer: Steer) -> NodeServices | None:
-    """One node in the list; None if it has no services, and the reason if it does not answer."""
+    """The entry of one node; None if it has no services, with the reason if it does not answer."""
     try:
         return NodeServices(node=node, services=list(await steer(node, SteerVerb.SERVICES)))
     except NotFound:

@@ -1,7 +1,7 @@
-"""What can be asked about tokens, as plain functions on the store; the doors call these.
+"""Operations on tokens, as plain functions on the store; the doors call these.
 
-A token is shown once, to whoever made it. The store keeps its digest; and that there was such a digest it keeps for
-good, in the same commit: what was rotated or revoked stays so, whatever becomes of its record.
+A token is shown once, to the caller that made it. The store keeps its digest, and writes in the same commit a permanent
+note of that digest: a rotated or revoked token stays so, even when its record is deleted.
 """
 
 import re
@@ -32,7 +32,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
 class TokenView(msgspec.Struct, frozen=True, kw_only=True):
-    """A token, without anything by which it could be known again."""
+    """A token, without its secret or digest."""
 
     name: str
     access: Access
@@ -41,17 +41,17 @@ class TokenView(msgspec.Struct, frozen=True, kw_only=True):
     expires: datetime | None
     revoked: datetime | None
     is_good: bool
-    """Does it open anything now?"""
+    """Is it valid now?"""
 
 
 class NewToken(msgspec.Struct, frozen=True, kw_only=True):
-    """A token that was just made. It is not told again."""
+    """A token that was just made. It cannot be shown again."""
 
     name: str
     access: Access
     expires: datetime | None
     token: str
-    """The secret. It is answered this once, and kept nowhere."""
+    """The secret. It is returned this once, and stored nowhere."""
 
 
 class TokenPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,14 +66,14 @@ class TokenPage(msgspec.Struct, frozen=True, kw_only=True):
 
 @verb("GET", "/v1/tokens", Access.ADMIN, rpc="Tokens.List", answer=TokenPage, page_by=lambda token: token.name)
 async def list_tokens(store: Store, clock: Clock) -> tuple[TokenView, ...]:
-    """The tokens that the fleet knows, by name; those of the nodes' own folders are not among them."""
+    """List the tokens that the fleet knows, by name; those of the nodes' own folders are not among them."""
     found = [understood(TokenRecord, entry) for entry in (await store.scan(keys.TOKENS)).entries]
     return tuple(_view(record, clock.wall()) for record in found if record)
 
 
 @verb("GET", "/v1/tokens/{name}", Access.ADMIN, rpc="Tokens.Get")
 async def get_token(store: Store, clock: Clock, name: TokenName) -> TokenView:
-    """One token, without anything by which it could be known again; NotFound if there is none."""
+    """Get one token, without its secret or digest; NotFound if there is none."""
     _, record = await _token(store, name)
     return _view(record, clock.wall())
 
@@ -99,7 +99,7 @@ async def create_token(
     expires_in: timedelta | None = None,
     most: Access = Access.NODE,
 ) -> NewToken:
-    """Make a token; Conflict if there is a good one of that name. It may open no more than its maker's own."""
+    """Make a token; Conflict if there is a valid one of that name. It may grant no more than its maker's own."""
     _check_name(name)
     held, now = _access(access), clock.wall()
     _check_most(name, held, most)
@@ -130,7 +130,7 @@ async def rotate_token(
     expires_in: timedelta | None = None,
     most: Access = Access.NODE,
 ) -> NewToken:
-    """Make a new token in place of one that is good; the old one is taken for `keep_old` more, if that is given.
+    """Replace a valid token by a new one; the old one stays valid for `keep_old` more, if that is given.
 
     It lives as long from now on as the old one did from its making, unless `expires_in` says otherwise.
     """
@@ -157,9 +157,9 @@ async def rotate_token(
 
 @verb("POST", "/v1/tokens/{name}/revoke", Access.ADMIN, rpc="Tokens.Revoke")
 async def revoke_token(store: Store, clock: Clock, name: TokenName, *, most: Access = Access.NODE) -> TokenView:
-    """Take a token back: every node refuses it a moment later, for good. One that was revoked stays so.
+    """Revoke a token: every node refuses it a moment later, for good. Revoking it again changes nothing.
 
-    Denied if it opens more than the caller's own: who may not make such a token may not take it back either.
+    Denied if it grants more than the caller's own: a caller that may not make such a token may not revoke it either.
     """
     entry, record = await _token(store, name)
     if not most.covers(record.access):
@@ -217,7 +217,7 @@ def _access(text: str) -> Access:
 
 
 def _check_most(name: str, access: Access, most: Access) -> None:
-    """Denied if somebody would give away more than it has."""
+    """Denied if a caller would grant more than its own access."""
     if not most.covers(access):
         raise Denied(f"token {name} would open {access}, and yours opens {most}; ask a user whose token does")
 

@@ -2,7 +2,7 @@
 
 `EventLog.record` puts an event into a bounded buffer and returns; `run` writes the buffer into the store, at most one
 commit of 100 a second. What happens in the fleet never waits for its record, and an outage of the store costs nothing
-until the buffer is full. Then the newest are dropped, counted by reason, and told as an event of its own afterwards.
+until the buffer is full. Then the newest are dropped, counted by reason, and reported by an event afterwards.
 
 A commit whose outcome is not known is tried again under the same keys, which are expected to be absent: if they are
 there, it had happened. So no event is written twice.
@@ -71,7 +71,7 @@ class EventLog:
 
     @property
     def unwritten(self) -> int:
-        """How many events are not known to be in the store."""
+        """How many events are not confirmed to be in the store yet."""
         return len(self._waiting) + len(self._sending)
 
     def record(self, kind: str, subject: str, *, text: str = "", **fields: Value) -> None:
@@ -86,7 +86,7 @@ class EventLog:
         self._news.set()
 
     async def run(self) -> None:
-        """Write what is recorded, for ever; when cancelled, what is left is tried for a moment more."""
+        """Write what is recorded, until cancelled; then the rest is tried for `LAST_WRITE` seconds more."""
         try:
             while True:
                 await self._news.wait()
@@ -207,7 +207,7 @@ async def read(
         try:
             revision = await store.revision()
             found = await _newest(store, revision, _Wanted(since, until, kinds, node, limit, before))
-        except Compacted:  # somebody compacts without mercy
+        except Compacted:  # the store is compacted faster than the events are read
             continue
         has_more = bool(limit) and len(found) == limit
         return EventSlice(tuple(found), revision, found[0].id if has_more else None)
@@ -221,7 +221,7 @@ async def follow(
     node: str | None = None,
     jitter: Callable[[], float] = random,
 ) -> AsyncGenerator[Event, None]:
-    """Every event written past a revision, once, in the order they were written; for ever."""
+    """Every event written past a revision, once, in the order they were written, until cancelled."""
     async with aclosing(follow_batches(store, after, kinds=kinds, node=node, jitter=jitter)) as batches:
         async for _, batch in batches:
             for happened in batch:
@@ -238,8 +238,8 @@ async def follow_batches(
 ) -> AsyncGenerator[tuple[Revision, tuple[Event, ...]], None]:
     """The events of each commit past a revision, and the revision to go on from.
 
-    An outage only delays it. If it fell so far behind that the history is gone, it reads the events anew and goes on
-    with those it has not told yet.
+    An outage only delays it. If the history it needs is compacted, it reads the events anew and goes on with those it
+    has not yielded yet.
     """
     waits = delays(*RETRY, jitter)
     while True:
@@ -265,7 +265,7 @@ def _matching(written: Iterable[Event | None], kinds: Collection[str], node: str
 
 
 class _Wanted(msgspec.Struct, frozen=True):
-    """What `read` was asked for."""
+    """The filters of one `read`."""
 
     since: datetime | None
     until: datetime | None
@@ -276,12 +276,12 @@ class _Wanted(msgspec.Struct, frozen=True):
 
     @property
     def end(self) -> Key | None:
-        """The key from which on nothing is wanted; None: all is."""
+        """The key at which the wanted range ends; None: it has no end."""
         ends = [keys.event(event.moment(self.until))] if self.until else []
         return min([*ends, *([keys.event(self.before)] if self.before else [])], default=None)
 
     def ended(self, now: datetime) -> datetime:
-        """When what is wanted ends at the latest."""
+        """The time at which the wanted range ends at the latest."""
         last = event.time_of(self.before) if self.before else None
         times = [each for each in (self.until, last + timedelta(milliseconds=1) if last else None) if each]
         return min(times, default=now)

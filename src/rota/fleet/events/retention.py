@@ -38,13 +38,13 @@ class Count:
 
 
 def doomed(oldest: Sequence[Key], count: int, now: datetime, config: EventsConfig) -> list[Key]:
-    """Which of the oldest events have to go: the surplus, and those past their time."""
+    """Which of the oldest events to delete: the surplus, and those past their time."""
     surplus = max(0, count - config.entries)
     return [key for place, key in enumerate(oldest) if place < surplus or _is_past(key, now, config)]
 
 
 async def keep_events(term: Term, config: EventsConfig) -> None:
-    """Clear events away again and again, for as long as the term lasts."""
+    """Delete old events periodically, for as long as the term lasts."""
     count = Count()
     async with asyncio.TaskGroup() as parts:
         parts.create_task(_follow(term, count), name="count events")
@@ -65,7 +65,7 @@ async def _clear(term: Term, config: EventsConfig, count: Count) -> None:
 
 
 async def _clear_once(term: Term, config: EventsConfig, count: int) -> int:
-    """Delete what has to go; how many that were."""
+    """Delete the surplus and the expired; returns how many."""
     now, cleared = await term.store.now(), 0
     while True:
         listing = await term.store.scan(keys.EVENTS, limit=BATCH)
@@ -77,7 +77,7 @@ async def _clear_once(term: Term, config: EventsConfig, count: int) -> int:
 
 
 async def _follow(term: Term, count: Count) -> None:
-    """Keep the count, counting anew where the history is gone."""
+    """Keep the count up to date, counting anew when the history was compacted."""
     while True:
         try:
             await _count(term, count)

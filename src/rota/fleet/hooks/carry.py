@@ -1,12 +1,12 @@
 """Carrying a delivery out of the fleet: calling a URL, or running a command on this node.
 
-Both are told the same JSON object: the id of the delivery, the hook, the attempt, and the event. A URL is called with
+Both get the same JSON object: the id of the delivery, the hook, the attempt, and the event. A URL is called with
 POST and has taken the event when it answers 2xx; redirects are not followed. A command reads the object from its stdin
 and has taken the event when it exits with 0. It runs as `[commands]` says: on a node that is root as another user, with
 hardly any of the node's variables, in the folder `/`, and with no way to gain rights.
 
-Whoever reaps the agent's children may be faster than we are, so a command's exit code comes from the shell around it,
-not from the kernel. The URL's path and query never show in an error or in the log: there may be a secret in them.
+Another part of the agent may reap the child first, so a command's exit code comes from the shell around it, not from
+the kernel. The URL's path and query never appear in an error or in the log: they may contain a secret.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ TAIL = 500
 """Characters of a failed command's output that are kept, for admins."""
 
 REAPED = 5.0
-"""Seconds to wait for a command that has said how it ended."""
+"""Seconds to wait for the end of a command that has reported its exit code."""
 
 
 async def send(hook: Hook, delivery: Delivery, commands: Commands = UNCONFINED) -> HookFailure | None:
@@ -113,7 +113,7 @@ def _start(command: list[str], told: int, about: dict[str, str], commands: Comma
 
 
 def _confined(commands: Commands) -> list[str]:
-    """What stands before a command that is to be confined: a program that confines itself and becomes the command."""
+    """The prefix of a confined command: a program that confines itself and then executes the command."""
     if commands == UNCONFINED:
         return []
     return [
@@ -133,7 +133,7 @@ async def _read(up: AsyncExitStack, pipe: IO[bytes]) -> StreamReader:
 
 
 async def _outcome(ended: StreamReader, output: StreamReader) -> HookFailure | None:
-    """Why a command failed; None if it did not. What it said is read on the side, or it would wait for us."""
+    """Why a command failed; None if it did not. Its output is read meanwhile, or a full pipe would block it."""
     tail = bytearray()
 
     async def listen() -> None:
@@ -156,6 +156,6 @@ async def _outcome(ended: StreamReader, output: StreamReader) -> HookFailure | N
 
 
 async def _reap(process: "subprocess.Popen[bytes]") -> None:
-    """Wait for a command that has ended, unless somebody else does."""
+    """Reap a command that has ended, unless another part of the agent does."""
     with suppress(subprocess.TimeoutExpired):
         await asyncio.to_thread(process.wait, REAPED)

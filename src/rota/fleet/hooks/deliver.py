@@ -1,15 +1,15 @@
 """Hooks: events into the outbox, and from there out of the fleet.
 
-`Collector` looks at events and writes what is to be delivered into the outbox, together with how far it has come, in
-one commit. Whoever claimed the duty of the beat collects; if two do, one of them conflicts. So each event is taken for
-each hook once. If the collector dies, the next one goes on where it was.
+`Collector` reads events and writes their deliveries into the outbox, together with its cursor, in one commit. The node
+that claimed the duty of the beat collects; if two do, one of them conflicts. So each event is taken for each hook once.
+If the collector dies, the next one goes on from the cursor.
 
 `Deliverer` runs on every node. It follows the outbox and claims what is due by rewriting the record: its new time is
-when somebody else may take it for lost. So a delivery is tried at least once, and twice if its node fell silent in the
-middle; each try has the same id, by which the receiver knows a repeat.
+when another node may take it for lost. So a delivery is tried at least once, and twice if its node fell silent during
+the attempt; each attempt has the same id, by which the receiver recognises a repeat.
 
-The cursor lies beside the events, under their prefix but for the slash: who writes it sees it come back in the watch of
-both, and knows then that it has seen every event before it.
+The cursor lies beside the events, under their prefix without the slash: one watch covers both, and a collector that
+sees its cursor in the watch has seen every event before it.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ BATCH = 90
 
 TRIES = 5
 COLLECTED, DELIVERED = 600_000, 700_000
-"""Where the numbers of events begin that are told here; each part of a node has its own, so that none repeats."""
+"""First number of the events recorded here; each part of a node has a range of its own, so that none repeats."""
 
 
 class Collector:
@@ -76,7 +76,7 @@ class Collector:
                 await self._write(Taken(paces=self._paces(hooks)), self._position)
 
     async def run(self) -> None:
-        """Collect whenever the duty is this node's, for ever."""
+        """Collect whenever the duty is this node's, until cancelled."""
         while True:
             await self._held.wait()
             self._held.clear()
@@ -91,7 +91,7 @@ class Collector:
                     await asyncio.sleep(RETRY)
 
     async def _collect(self) -> None:
-        """Look at every event past the cursor, until somebody else moves it."""
+        """Read every event past the cursor, until another node moves it."""
         async with self._writing:
             self._cursor = await self._store.get(keys.EVENTS_CURSOR)
             self._position = await self._beginning()
@@ -180,7 +180,7 @@ class Collector:
 class Deliverer:
     """Delivers what is in the outbox, beside all other nodes.
 
-    `score` gives this node's load score; `outcomes` counts what came of its tries.
+    `score` gives this node's load score; `outcomes` counts the results of its attempts.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class Deliverer:
         self._news = asyncio.Event()
 
     async def run(self) -> None:
-        """Deliver, for ever."""
+        """Deliver until cancelled."""
         async with asyncio.TaskGroup() as parts:
             parts.create_task(self._follow(), name="outbox")
             while True:
@@ -223,7 +223,7 @@ class Deliverer:
                 self._news.set()
 
     async def _start(self, parts: asyncio.TaskGroup) -> float | None:
-        """Begin with what is due; seconds until there may be more to do, or None if nothing waits."""
+        """Start the deliveries that are due; returns seconds until the next may be due, or None if none waits."""
         waiting = [each for key, each in self._outbox.items() if key not in self._busy]
         if not waiting or len(self._busy) >= AT_A_TIME:
             return None
@@ -275,10 +275,10 @@ class Deliverer:
                 return
             except Conflict as conflict:
                 if mine.key in conflict.keys:
-                    return  # somebody took it for lost, and settles it
+                    return  # another node took it for lost, and finishes it
 
     async def _end(self, hook: Hook, delivery: Delivery, mine: At, failure: HookFailure | None, now: datetime) -> None:
-        """The delivery is over, well or not: count it, and tell what was given up."""
+        """Count a finished delivery, and record an event if it was given up."""
         why = failure.why if failure is not None else None
         key = keys.hook_status(hook.name)
         entry = await self._store.get(key)

@@ -43,22 +43,23 @@ class Duties:
         self._seen: dict[str, tuple[Revision, Instant]] = {}
 
     async def claim(self, duty: str, beat: int) -> bool:
-        """Is this beat of a duty ours? At most one node of the fleet is told so."""
+        """Claim this beat of a duty; True on at most one node of the fleet."""
         entry = await self._store.get(keys.duty(duty))
         return await self._claim(duty, beat, entry, understood(DutyHeld, entry, log))
 
     async def keep(self, duty: str, every: timedelta) -> None:
-        """Claim each beat of a duty, if nobody idler does, for those who follow who holds it; for ever."""
+        """Claim each beat of a duty, unless an idler node does, until cancelled; for duties where being the holder is
+        the chore."""
 
         async def nothing(_: int) -> None:
-            """To hold it is all."""
+            """There is no chore beyond holding the duty."""
 
         await self.every(duty, every, nothing)
 
     async def every(self, duty: str, every: timedelta, chore: Chore) -> None:
-        """Do a chore once per beat in the whole fleet, on the idlest node; for ever.
+        """Do a chore once per beat in the whole fleet, on the idlest node, until cancelled.
 
-        What goes wrong with the store ends the chore of this beat only.
+        An error of the store ends the chore of this beat only.
         """
         while True:
             try:
@@ -95,7 +96,7 @@ class Duties:
         return True
 
     def _expected(self, key: Key, entry: Entry | None) -> list[Expect]:
-        """That nobody else has claimed meanwhile."""
+        """The expectation that no other node has claimed it meanwhile."""
         return [At(key, entry.modified) if entry else Absent(key)]
 
     def _unchanged(self, duty: str, entry: Entry | None) -> timedelta:

@@ -104,7 +104,7 @@ class LeaderCandidate:
                     await self._news.wait()
 
     async def _stand(self) -> None:
-        """Try to create the leader key. Whatever comes of it, also of an unknown outcome, the watch will show."""
+        """Try to create the leader key. The watch shows the result, even of an unknown outcome."""
         record = Leader(node=self._node, session=self._session, since=self._clock.wall())
         put = Put(keys.LEADER, codec.encode(record), self._keeper.lease)
         try:
@@ -137,7 +137,7 @@ class LeaderCandidate:
         raise LeaseLost(self._keeper.lease)
 
     def _explain(self, number: TermNumber, work: asyncio.Future[None]) -> None:
-        """A store that is away, or a term that is over, is a fact of life; any other failure is a bug and is raised."""
+        """Log why a term ended if the store is away or the term is over; any other failure is a bug and is raised."""
         if not work.done() or work.cancelled():
             return
         try:
@@ -149,7 +149,7 @@ class LeaderCandidate:
     async def _first_of(self, work: asyncio.Future[None], timeout: float) -> None:
         news: asyncio.Future[Any] = asyncio.ensure_future(self._news.wait())
         try:
-            # Never a wait of nothing: if the last bit of time is too small for the clock to show, this would spin.
+            # Never wait for zero seconds: with a remainder below the clock's resolution this would spin.
             await asyncio.wait([work, news], timeout=max(timeout, 0.001), return_when=asyncio.FIRST_COMPLETED)
         finally:
             news.cancel()
@@ -160,7 +160,7 @@ class LeaderCandidate:
                 await self._news.wait()
 
     async def _watch(self) -> None:
-        """Keep `_seen` true; for ever."""
+        """Keep `_seen` up to date until cancelled."""
         async with aclosing(follow(self._store, keys.LEADER, self._jitter)) as entries:
             async for entry in entries:
                 self._see(_seen(entry))
@@ -194,7 +194,8 @@ def _seen(entry: Entry | None) -> LeaderKeyState | None:
 
 
 async def _cancel(work: asyncio.Future[None]) -> None:
-    """Stop `work` and wait until it has stopped, also if we are told to hurry: nothing of a term may outlive it."""
+    """Cancel `work` and wait until it has ended, even if cancelled meanwhile: no task of a term may outlive the
+    term."""
     work.cancel()
     hurried = False
     end = asyncio.get_running_loop().time() + STEP_DOWN

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 async def clear_away(term: Term, config: RetentionConfig) -> None:
-    """Compact again and again, for as long as the term lasts."""
+    """Compact periodically, for as long as the term lasts."""
     while True:
         try:
             wait = await _visit(term, config)
@@ -33,7 +33,7 @@ async def clear_away(term: Term, config: RetentionConfig) -> None:
 
 
 async def _visit(term: Term, config: RetentionConfig) -> timedelta:
-    """Clear away what is old, unless somebody has just done so; how long to wait until the next time."""
+    """Compact old history unless that was done recently; returns how long to wait until the next time."""
     store = term.store
     entry = await store.get(keys.HISTORY)
     known = understood(HistoryNotes, entry, log)
@@ -43,10 +43,10 @@ async def _visit(term: Term, config: RetentionConfig) -> timedelta:
     newest = await store.revision()
     found = history.clearing(notes, newest, now, config.keep)
     if found.before is None and entry is not None and entry.modified == newest:
-        return config.every  # nobody has written anything since: a quiet fleet stays quiet
+        return config.every  # nothing was written since: do not add a write to an idle fleet
     if found.before is not None:
         await store.compact(found.before)
         log.debug("history cleared", extra={"before": found.before, "term": term.number})
-    # At last: what dies before this is done again by the next leader, and compacting twice does no harm.
+    # Last: a leader that dies before this leaves it to the next one, and compacting twice does no harm.
     await term.commit(Put(keys.HISTORY, codec.encode(HistoryNotes(notes=found.notes))))
     return history.until_next(found.notes, now, config.every, config.keep)

@@ -1,11 +1,11 @@
 """A term: one leadership, and the fence around everything it writes.
 
 Every write of a leader goes through `Term.commit`, which expects the leader key at the revision that made this term,
-and the incarnation it was elected in. Once either is gone or another's, the store refuses the write, however late it
-arrives and however sure of itself the sender is. The look at the lease before sending only spares a useless call.
+and the incarnation it was elected in. Once either has changed, the store refuses the write, however late it arrives and
+even if the sender still believes that it leads. The check of the lease before sending only saves a useless call.
 
-The store that a term offers, `Term.store`, writes through the fence as well: what a chore of the leader is given cannot
-write behind it. Only forgetting history (`compact`) has no fence; doing that twice, or late, harms nobody.
+`Term.store` writes through the fence as well, so a chore of the leader cannot write past it. Only compacting history
+(`compact`) has no fence; doing that twice, or late, does no harm.
 
 Revisions are counted by each store for itself. A restored store may come to have a leader key at the very revision of
 a term of the store it was copied from; the incarnation, whose key is named at random, tells them apart.
@@ -32,7 +32,7 @@ class Term:
         self.incarnation = incarnation
         self.fence: tuple[Expect, ...] = (At(keys.LEADER, Revision(number)), incarnation)
         self.is_orphaned = False
-        """The store was found in another incarnation: not only the term is over, but the session."""
+        """The store was found in another incarnation: the session is over, not only the term."""
 
     async def commit(self, *writes: Write, expect: Iterable[Expect] = ()) -> Revision:
         """Write as leader; TermOver if this node is not leader any more."""

@@ -1,8 +1,8 @@
-"""Who is online, written down: the chore that turns strikes into transitions.
+"""Health records: the chore that turns strikes into transitions between online and offline.
 
-Whoever claimed the beat reads the members, their strikes and what was known, and writes what has changed. A node's
-record and the event that tells of it are one commit, which expects the record as it was: so each transition happens
-once and is told once, however many nodes believe that it is their turn.
+The node that claimed the beat reads the members, their strikes and their health records, and writes what has changed. A
+node's record and the event that reports it are one commit, which expects the record as it was: so each transition
+happens once and is reported once, however many nodes believe that it is their turn.
 """
 
 import logging
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 TOLD = 500_000
-"""Where the numbers of events begin that are told here."""
+"""First number of the events recorded here."""
 
 NO_DOOR = PeerVerdict(Standing.ONLINE, "it has no door that others could try")
 
@@ -41,7 +41,7 @@ class HealthKeeper:
         self._numbers = count(TOLD)
 
     async def tend(self, _: int) -> None:
-        """Write down who went offline and who came back."""
+        """Record which nodes went offline and which came back."""
         now = await self._store.now()
         nodes = _all(Node, (await self._store.scan(keys.NODES)).entries)
         strikes = _all(Strikes, (await self._store.scan(keys.STRIKES)).entries)
@@ -71,7 +71,7 @@ class HealthKeeper:
     async def _write(self, entry: Entry | None, before: NodeHealth | None, after: NodeHealth) -> None:
         put = Put(keys.node_health(after.node), codec.encode(after))
         expected = self._expected(put.key, entry)
-        if before is None and after.is_online:  # it has just come, which `node.joined` tells
+        if before is None and after.is_online:  # it has just joined, which `node.joined` reports
             await self._store.commit(put, expect=[*expected, self._incarnation])
             return
         kind = "node.online" if after.is_online else "node.offline"
@@ -82,7 +82,7 @@ class HealthKeeper:
         log.log(level, kind.replace(".", " "), extra={"subject": after.node, "why": after.why})
 
     def _expected(self, key: Key, entry: Entry | None) -> list[Expect]:
-        """That nobody else has told it meanwhile."""
+        """The expectation that no other node has recorded it meanwhile."""
         return [At(key, entry.modified) if entry else Absent(key)]
 
 

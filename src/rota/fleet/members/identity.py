@@ -27,7 +27,7 @@ RETRY = timedelta(milliseconds=100), timedelta(seconds=2)
 
 
 async def wait_to_belong(store: Store, node: NodeId, claim: FleetClaim, clock: Clock) -> None:
-    """Return when the store is known to be this node's fleet's; Invalid if it is another's."""
+    """Return when the store is confirmed to belong to this node's fleet; Invalid if it belongs to another."""
     waits, reported = delays(*RETRY, random), ""
     while True:
         try:
@@ -57,7 +57,7 @@ async def check_belonging(
 async def keep_app_known(
     store: Store, node: NodeId, app: Callable[[], str | None], clock: Clock, *, pace: float = PACE
 ) -> None:
-    """Put the app's name on record when a reload changes it, so that the node may come back under that name."""
+    """Record the app's name when a reload changes it, so that the node may join again under that name."""
     known = app()
     while True:
         await asyncio.sleep(pace)
@@ -71,7 +71,7 @@ async def keep_app_known(
 
 
 async def _surroundings(store: Store, node: NodeId) -> StoreFacts:
-    """Who is here, and which apps were before fleets had a record."""
+    """The present members, and the apps that joined before fleets had a record."""
     nodes = (entry.key.removeprefix(keys.NODES) for entry in (await store.scan(keys.NODES)).entries)
     kinds = [understood(KindRecord, entry) for entry in (await store.scan(keys.KINDS)).entries]
     jobs = [understood(JobRecord, entry) for entry in (await store.scan(keys.JOBS)).entries]

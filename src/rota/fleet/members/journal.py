@@ -19,21 +19,21 @@ EARLY = 100
 
 
 class Journal:
-    """Takes events from the node's first moment on."""
+    """Accepts events from the start of the node on, before there is a store."""
 
     def __init__(self) -> None:
         self._events: EventLog | None = None
         self._early: deque[tuple[str, str, dict[str, Any]]] = deque(maxlen=EARLY)
 
     def write_to(self, events: EventLog) -> None:
-        """There is a store from now on."""
+        """Write to this event log from now on, beginning with the events kept so far."""
         self._events = events
         while self._early:
             kind, subject, fields = self._early.popleft()
             events.record(kind, subject, **fields)
 
     def tell(self, kind: str, subject: str, **fields: Any) -> None:
-        """Something happened; fields that are None are left out."""
+        """Record an event; fields that are None are left out."""
         known = {name: value for name, value in fields.items() if value is not None}
         log.log(LEVELS[KINDS[kind].severity], kind.replace(".", " "), extra={"subject": subject, **known})
         if self._events is not None:

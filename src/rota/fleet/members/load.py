@@ -1,9 +1,9 @@
-"""How busy this machine is: measured each second, and told to the fleet when it has changed.
+"""How busy this machine is: measured each second, and written to the store when it has changed.
 
-What is measured is the whole machine, not only Rota's part of it: whoever else works there slows our work down too. The
-record has a key of its own and not a place in the node's status, because the leader follows the statuses, and a figure
-that never rests would wake it all the time. It is written at most each 5 s, and only when the score has moved by a
-point, the first time aside.
+The whole machine is measured, not only Rota's part of it: other programs slow Rota's work down too. The record has a
+key of its own and is not part of the node's status, because the leader follows the statuses, and a figure that always
+changes would wake it all the time. It is written at most every 5 s, and, after the first time, only when the score has
+moved by a point.
 """
 
 import asyncio
@@ -36,7 +36,11 @@ def machine() -> tuple[float, float]:
     """Which shares of processors and memory are in use."""
     try:
         return psutil.cpu_percent() / 100, psutil.virtual_memory().percent / 100
-    except (psutil.Error, OSError, RuntimeError):  # a system that does not tell, or a locked-down container
+    except (
+        psutil.Error,
+        OSError,
+        RuntimeError,
+    ):  # a system without these figures, or a locked-down container
         return min(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)), 0.0
 
 
@@ -52,7 +56,7 @@ class LoadMeter:
         self._clock, self._executors, self._look = clock, executors, look
         self._shares: Shares | None = None
         self._at = clock.monotonic()
-        look()  # the first figure of the processors has nothing to be compared with
+        look()  # the first figure of the processors has no earlier one to compare with
 
     @property
     def load(self) -> NodeLoad:
@@ -68,7 +72,7 @@ class LoadMeter:
         )
 
     def measure(self) -> None:
-        """Look once."""
+        """Measure once."""
         now = self._clock.monotonic()
         cpu, memory = self._look()
         executors, used = self._executors()
@@ -77,14 +81,14 @@ class LoadMeter:
         self._at = now
 
     async def run(self) -> None:
-        """Look each second, for ever."""
+        """Measure each second, until cancelled."""
         while True:
             await asyncio.sleep(PACE)
             self.measure()
 
 
 async def publish_load(store: Store, session: NodeSession, meter: LoadMeter, clock: Clock) -> None:
-    """Tell the fleet how busy this node is, for ever."""
+    """Write how busy this node is, until cancelled."""
     key, told, at = keys.node_load(session.node.id), None, Instant(-TOLD)
     while True:
         load, now = meter.load, clock.monotonic()

@@ -1,10 +1,10 @@
-"""The other nodes: a link to each, what is thought of them, and the checks of whether they answer.
+"""The other nodes: a link to each, their health, and the checks of whether they answer.
 
-`Peers` follows the fleet and keeps one link for each member, meant for its present session; it connects with its first
-call and is closed when the member goes. Whoever wants something of a node takes the link from here.
+`Peers` follows the fleet and keeps one link for each member, for its present session; the link connects with its first
+call and is closed when the member leaves. Every part that calls another node takes the link from here.
 
-`check_peers` asks every member again and again whether it is there. What failed is shown to the fleet as strikes, in
-keys under this node's lease, written only when they change. `fleet.core.members.peers` has the rules.
+`check_peers` periodically checks that every member answers. Failed checks are shown to the fleet as strikes, in keys
+under this node's lease, written only when they change. `fleet.core.members.peers` has the rules.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from rota.store.records import understood
 log = logging.getLogger(__name__)
 
 Open: TypeAlias = Callable[[Node], AbstractAsyncContextManager[NodeLink]]
-"""Opens the way to a node."""
+"""Opens a link to a node."""
 
 TIMEOUT = timedelta(seconds=2)
 """How long one check may take; half the time between checks if that is less."""
@@ -53,13 +53,13 @@ class Peers:
         """Every other node that is in the fleet."""
 
         self.health: dict[NodeId, NodeHealth] = {}
-        """Who is online, as the fleet sees it."""
+        """Health by node, as the fleet records it."""
 
         self.ledger = StrikeLedger(me)
         self.doubted = asyncio.Event()
 
     def link(self, node: NodeId) -> NodeLink | None:
-        """The way to a node's present session; None if it is not in the fleet, or has no door."""
+        """The link to a node's present session; None if it is not in the fleet, or has no door."""
         found = self._links.get(node)
         return found[0] if found else None
 
@@ -71,7 +71,7 @@ class Peers:
         return 0.0 if node in self.ledger.strikes else weight(self.health.get(node), now, ramp)
 
     def doubt(self) -> None:
-        """Somebody met trouble with a node: check them all now and not later."""
+        """A call to some node failed: check all nodes now."""
         self.doubted.set()
 
     @property
@@ -80,7 +80,7 @@ class Peers:
         return {node: self.members[node].session for node in self._links}
 
     async def follow(self, store: Store, jitter: Callable[[], float] = random) -> None:
-        """Keep up with who is in the fleet, for ever."""
+        """Follow the members of the fleet, until cancelled."""
         try:
             async with aclosing(follow_all(store, keys.NODES, jitter)) as coming:
                 async for news in coming:
@@ -90,7 +90,7 @@ class Peers:
                 await self._close(node)
 
     async def follow_health(self, store: Store, jitter: Callable[[], float] = random) -> None:
-        """Keep up with who is online, for ever."""
+        """Follow the health records, until cancelled."""
         async with aclosing(follow_all(store, keys.NODE_HEALTH, jitter)) as coming:
             async for news in coming:
                 if news.is_whole:
@@ -139,7 +139,7 @@ async def check_peers(
     tell: Callable[..., None],
     jitter: Callable[[], float] = random,
 ) -> None:
-    """Check the other nodes again and again, and show the fleet which of them do not answer; for ever."""
+    """Check the other nodes periodically, and show the fleet which of them do not answer, until cancelled."""
     await _Checks(store, session, peers, config, clock, tell, jitter).run()
 
 
@@ -174,7 +174,7 @@ class _Checks:
                 log.debug("checks not told", extra={"node": self._session.node.id, "why": str(error)})
 
     async def _pause(self) -> timedelta:
-        """Wait until the next round; how much longer than meant that took."""
+        """Wait until the next round; returns how much longer than planned that took."""
         span = self._every.total_seconds() * (0.9 + 0.2 * self._jitter())
         began = self._clock.monotonic()
         try:
@@ -246,4 +246,4 @@ class _Checks:
 
 
 _NOBODY = ""
-"""The answer of a check that says nothing, of whoever was there."""
+"""The error of a check without a message: its type."""

@@ -10,11 +10,11 @@ from rota.model.config import NodeConfig, is_loopback
 from rota.model.errors import Invalid
 
 ANY_PORT = 9
-"""A port to ask the way to; nothing is sent there."""
+"""A port for the route lookup; nothing is sent there."""
 
 
 def reachable(config: NodeConfig, *, is_default: bool) -> NodeConfig:
-    """The settings with an address that other machines can use, if these are to reach the node and none is set."""
+    """The settings, with an address that other machines can use added if they must reach the node and none is set."""
     if config.advertise is not None or not (config.insecure or config.tls):
         return config
     return settled(

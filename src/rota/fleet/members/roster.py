@@ -1,7 +1,7 @@
-"""The roster: which nodes there are, told and written down.
+"""The roster: which nodes there are, reported and written to the store.
 
 The leader reads all node keys at one revision and follows them from there. Each arrival and departure is logged, and
-the names and sessions are kept under one key, so that the next leader can tell who left while nobody led.
+the names and sessions are kept under one key, so that the next leader can report which left while no node led.
 """
 
 import logging
@@ -29,7 +29,7 @@ def _say(kind: str, subject: str, **fields: int) -> None:
 
 
 async def keep_roster(term: Term, tell: Callable[..., None] = _say) -> None:
-    """Follow the nodes for as long as the term lasts; `tell` is called for each arrival and departure."""
+    """Follow the nodes for as long as the term lasts; `report` is called for each arrival and departure."""
     known: Sessions = (await last_roster(term)).nodes
     while True:
         listing = await term.store.scan(keys.NODES)
@@ -43,7 +43,7 @@ async def keep_roster(term: Term, tell: Callable[..., None] = _say) -> None:
 
 
 async def last_roster(term: Term) -> Roster:
-    """What the leader before us wrote down."""
+    """The roster that the previous leader wrote."""
     return understood(Roster, await term.store.get(keys.ROSTER), log) or Roster(nodes={})
 
 

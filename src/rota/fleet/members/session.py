@@ -42,7 +42,7 @@ LEAVE = 3.0
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node says of itself in every session."""
+    """What a node writes about itself in every session."""
 
     node: NodeId
     home: str
@@ -59,7 +59,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     """Which fleet it belongs to."""
 
     network: str = ""
-    """Whose loopback it has; empty: it is not asked whether the others reach it."""
+    """The id of the machine whose loopback it uses; empty: do not check whether the others can reach it."""
 
     token_mark: str = ""
     is_advertised_by_hand: bool = False
@@ -110,9 +110,9 @@ async def join(
 ) -> NodeSession:
     """A new session.
 
-    Conflict if another node goes on using our name, Invalid if the store is half loaded, holds another fleet, or has
-    nodes on other machines that could not call this one. A node that `has_been_in` the fleet is not refused for the
-    last reason: that would end the work it goes on with.
+    Raises Conflict if another node keeps using our name, Invalid if the store is half loaded, holds another fleet, or
+    has nodes on other machines that could not call this one. A node that `has_been_in` the fleet is not refused for the
+    last reason: that would end its running work.
     """
     patience, told = TakeoverWait(clock), ""
     waits = delays(timedelta(milliseconds=100), identity.lease_ttl / 5, jitter)
@@ -129,7 +129,7 @@ async def join(
 
 
 class TakeoverWait:
-    """How long to wait for nodes that are in the way and may be dead: two of their leases."""
+    """How long to wait for nodes that hold our name or address and may be dead: two of their leases."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -154,7 +154,7 @@ class TakeoverWait:
             ) from error
 
     def alive(self, nodes: Iterable[Node]) -> list[Node]:
-        """Those that were first asked about so long ago that their records would be gone if they were dead."""
+        """The nodes first seen so long ago that their records would be gone if they were dead."""
         now = self._clock.monotonic()
         return [node for node in nodes if self._is_alive(node, self._seen.setdefault(node.session, now))]
 
@@ -238,7 +238,7 @@ def _record(identity: Identity, lease: LeaseId, ttl: timedelta, clock: Clock) ->
 async def _run(
     store: Store, session: NodeSession, body: Callable[[NodeSession], Awaitable[None]], jitter: Callable[[], float]
 ) -> None:
-    """The body, beside the keeping of its lease and of its place."""
+    """Run the body while renewing its lease and watching its key."""
     async with asyncio.TaskGroup() as parts:
         keeping = [
             parts.create_task(session.keeper.keep(), name="lease"),
@@ -252,7 +252,7 @@ async def _run(
 
 
 async def _stay(store: Store, session: NodeSession, jitter: Callable[[], float]) -> None:
-    """Follow our own key; LeaseLost if it is gone or somebody else's, whatever became of the lease."""
+    """Follow our own key; LeaseLost if it is gone or another session's, even if the lease is valid."""
     async with aclosing(follow(store, keys.node(session.node.id), jitter)) as entries:
         async for entry in entries:
             if entry is None or entry.lease != session.keeper.lease:
@@ -260,7 +260,7 @@ async def _stay(store: Store, session: NodeSession, jitter: Callable[[], float])
 
 
 async def _leave(store: Store, session: NodeSession) -> None:
-    """Give the lease back, so that nobody has to wait for it; if the store is away it ends by itself."""
+    """Revoke the lease, so that no node has to wait for its end; if the store is away it expires by itself."""
     try:
         async with asyncio.timeout(LEAVE):
             await store.revoke(session.keeper.lease)

@@ -1,4 +1,4 @@
-"""A node's status in the store: what it runs, for whoever asks anywhere in the fleet.
+"""A node's status in the store: what it runs, readable anywhere in the fleet.
 
 Written when it changed, at most once a second, under the node's lease: it goes when the node does.
 """
@@ -22,13 +22,13 @@ PACE = 1.0
 """Seconds from one look to the next."""
 
 DECLARATIONS = 50
-"""Of one stream, how many are kept; the oldest go first."""
+"""Declarations kept for one stream; the oldest are deleted first."""
 
 
 async def publish_kinds(
     store: Store, session: NodeSession, kinds: Callable[[], list[KindRecord]], *, pace: float = PACE
 ) -> None:
-    """Write the kinds that the app declares, where the store says something else, for ever."""
+    """Write the kinds that the app declares where the store differs, until cancelled."""
     written: list[KindRecord] = []
     while True:
         now = kinds()
@@ -52,7 +52,7 @@ async def _write(store: Store, session: NodeSession, key: Key, value: bytes) -> 
 async def publish_streams(
     store: Store, session: NodeSession, streams: Callable[[], list[StreamRecord]], *, pace: float = PACE
 ) -> None:
-    """Write the streams that the app declares, where the store says something else, for ever."""
+    """Write the streams that the app declares where the store differs, until cancelled."""
     written: list[StreamRecord] = []
     while True:
         now = streams()
@@ -67,7 +67,7 @@ async def publish_streams(
 
 
 async def _declare(store: Store, session: NodeSession, stream: StreamRecord) -> None:
-    """Write a stream's declaration, and put it on record, if it is another one than the store has."""
+    """Write a stream's declaration and add it to its history, if it differs from the store's."""
     key, value = keys.STREAMS + stream.name, codec.encode(stream)
     entry = await store.get(key)
     if entry is not None and entry.value == value:
@@ -86,7 +86,7 @@ async def _declare(store: Store, session: NodeSession, stream: StreamRecord) -> 
 async def publish_status(
     store: Store, session: NodeSession, status: Callable[[], NodeStatus], *, pace: float = PACE
 ) -> None:
-    """Write what the node runs whenever that has changed, for ever."""
+    """Write what the node runs whenever that has changed, until cancelled."""
     key, written = keys.status(session.node.id), None
     while True:
         now = status()

@@ -12,7 +12,7 @@ from rota.placement.doors import planning
 from rota.placement.fleet.preview import PlannedMove, Preview
 
 SHOWN = 20
-"""Moves, and resources that wait, that people are shown; programs get all."""
+"""How many moves and waiting resources the table shows; JSON output has all."""
 
 
 @click.command()

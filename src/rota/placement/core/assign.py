@@ -1,10 +1,10 @@
-"""Assign: one pass of assignment as seed 000 has it, for callers that think in instructions per node.
+"""Assign: one pass of assignment as seed 000 has it, for callers that use instructions per node.
 
-`assign` is handed who holds what, what is to be added and removed, and whether the nodes should start from nothing;
+`assign` takes which node holds what, what is to be added and removed, and whether the nodes should start from nothing;
 it returns a set of instructions for each node. What is removed frees its slots first. All else is `place`.
 
-With `reset` a node's `add` is the whole list of what it should run, and it ends whatever is not in there; it need not
-stop and start what is.
+With `reset` a node's `add` is the whole list of what it should run, and the node ends everything that is not in the
+list; it need not stop and start what is.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -19,14 +19,14 @@ from rota.placement.core.shares import WEIGHTED, Policy
 
 
 class Holdings(msgspec.Struct, frozen=True):
-    """Who holds what: the nodes, and the keys each of them holds with their costs, which `Place.used` counts."""
+    """The nodes, and the keys each of them holds with their costs, which `Place.used` counts."""
 
     places: Sequence[Place]
     tasks: Mapping[NodeId, Mapping[str, int]]
 
 
 class Instructions(msgspec.Struct, frozen=True):
-    """What one node is told. Carried out in this order; what is to be added and runs already stays as it is."""
+    """Instructions for one node, carried out in this order; what is to be added and runs already stays as it is."""
 
     pre_reset: bool = False
     add: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ def assign(
     *,
     seed: int = 0,
 ) -> dict[NodeId, Instructions]:
-    """The instructions for each node, empty ones included. Removing what nobody holds changes nothing."""
+    """The instructions for each node, empty ones included. Removing a key that no node holds changes nothing."""
     gone = frozenset(remove)
     tasks = {node.id: snapshot.tasks.get(node.id, {}) for node in snapshot.places}
     kept = {node: {key: cost for key, cost in held.items() if key not in gone} for node, held in tasks.items()}
@@ -65,5 +65,5 @@ def _as_held(demand: Demand, kept: Mapping[NodeId, Mapping[str, int]]) -> Demand
 def _instructions(had: Mapping[str, int], kept: Mapping[str, int], new: set[str], reset: bool) -> Instructions:
     if reset:
         return Instructions(pre_reset=True, add=tuple(sorted(new | kept.keys())))
-    # What would end and begin on the same node just stays.
+    # A task that would end and begin on the same node stays.
     return Instructions(add=tuple(sorted(new - had.keys())), end=tuple(sorted(had.keys() - kept.keys() - new)))

@@ -1,7 +1,7 @@
-"""Classes: which demands are alike, where each class may go, and where it had better.
+"""Classes: which demands are alike, which nodes each class may use, and which suit it best.
 
-Two demands that differ only in their keys, in what is missing and in who holds them are of one class. All that is asked
-of nodes (kind, labels, rules, tags) is asked once for each class.
+Two demands that differ only in their keys, in what is missing and in which nodes hold them are of one class. What is
+checked of nodes (kind, labels, rules, tags) is checked once for each class.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
@@ -26,7 +26,7 @@ class Classes:
         self._known: dict[Class, Needs] = {}
 
     def of(self, demand: Demand) -> Class:
-        """What tells the demand apart from others; its priority comes first."""
+        """The key of the demand's class; its priority comes first."""
         labels = tuple(sorted(demand.labels.items())) if demand.labels else ()
         plain = (demand.priority, demand.kind, demand.cost, demand.pin, demand.avoid, demand.resting, labels)
         affinity = demand.affinity
@@ -47,7 +47,7 @@ class Classes:
         return self._known[alike[1:]]
 
     def group(self, needs: Needs) -> DemandGroup:
-        """Where demands of a class may go, and where they had better."""
+        """The nodes that demands of a class may use, and those that suit best."""
         fleet = self._fleet
         fit = fleet.fitting(needs)
         if self._has_rules:
@@ -69,7 +69,7 @@ class Classes:
 
 
 def _named(demands: Iterable[Demand], places: Iterable[Place]) -> set[Tag]:
-    """Tags that somebody wants to be near to or apart from."""
+    """Tags that some demand names as near or apart."""
     named = {tag for place in places for tag in place.shuns}
     # One of each: nearly all share the one that asks for nothing.
     for demand in {id(demand.affinity): demand for demand in demands}.values():
@@ -79,7 +79,7 @@ def _named(demands: Iterable[Demand], places: Iterable[Place]) -> set[Tag]:
 
 
 def has_ties(demand: Demand) -> bool:
-    """Does it say whom it is to be near to or apart from?"""
+    """Does the demand name tags to be near to or apart from?"""
     return any(_ties(demand))
 
 

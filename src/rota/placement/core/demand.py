@@ -40,10 +40,10 @@ class Place(msgspec.Struct, frozen=True):
     """Tags of the resources it holds tasks of."""
 
     shuns: Collection[Tag] = frozenset()
-    """Tags that a resource it holds is to be apart from."""
+    """Tags that some resource it holds must be apart from."""
 
     ramp: int | None = None
-    """At most so many slots may be given out now; None: as many as are free."""
+    """The most slots that may be given out now; None: all that are free."""
 
 
 class Demand(msgspec.Struct, frozen=True):
@@ -76,13 +76,13 @@ class Demand(msgspec.Struct, frozen=True):
     tags: Mapping[str, str] = msgspec.field(default_factory=lambda: NO_LABELS)
     affinity: Affinity = NO_AFFINITY
     spec: Mapping[str, Any] = msgspec.field(default_factory=lambda: NO_LABELS)
-    """What its function is told about it; for users' rules."""
+    """The spec that its function gets; for users' rules."""
 
     resting: frozenset[NodeId] = frozenset()
-    """Nodes where it has just failed: not taken, whatever else there is."""
+    """Nodes where it has just failed: never used, even if there is no other."""
 
     leaving: NodeId | None = None
-    """The holder that gives its replica up once another node has it: its zone is then as good as any."""
+    """The holder that ends its replica once another node runs it: its zone is not counted as occupied."""
 
     def __post_init__(self) -> None:
         if self.cost < 1:

@@ -40,7 +40,7 @@ class Needs:
     prefer_near: tuple[Tag, ...] = ()
     prefer_apart: tuple[Tag, ...] = ()
     tags: tuple[Tag, ...] = ()
-    """Its own, as far as somebody names them."""
+    """Its own tags that some demand names."""
 
     about: tuple[Hashable, ...] = ()
     """What users' rules look at."""
@@ -72,10 +72,10 @@ class FleetCapacity:
         self._with_room: dict[int, Nodes] = {}
         self._in_zone: dict[str, Nodes] = {}
         self._by_free: dict[int, Nodes] | None = None
-        """Nodes by their free slots; made when somebody first asks for the roomiest."""
+        """Nodes by their free slots; made when `roomiest` is first called."""
 
         self._depths: list[int] = []
-        """The keys of that, ascending."""
+        """The keys of `_by_free`, ascending."""
 
     def fitting(self, needs: Needs) -> Nodes:
         """Open nodes that have all that is needed, whether they have room or not."""
@@ -104,7 +104,7 @@ class FleetCapacity:
         return self._with_label[name, value]
 
     def with_room(self, cost: int) -> Nodes:
-        """Nodes with so many slots left."""
+        """Nodes with at least `cost` slots left."""
         if cost not in self._with_room:
             self._with_room[cost] = self.where([free >= cost for free in self.free])
         return self._with_room[cost]
@@ -173,7 +173,7 @@ class FleetCapacity:
         return nodes
 
     def _sink(self, by_free: dict[int, Nodes], number: int, slots: int) -> None:
-        """Put a node where those are that have so many slots less."""
+        """File a node under its new number of free slots."""
         free, bit = self.free[number], self.bits[number]
         by_free[free] &= ~bit
         if not by_free[free]:
@@ -185,7 +185,7 @@ class FleetCapacity:
         by_free[free - slots] |= bit
 
     def where(self, truths: Sequence[bool]) -> Nodes:
-        """The nodes for which it is true, in their order."""
+        """The nodes for which the predicate is true, in their order."""
         return int("".join("1" if truth else "0" for truth in reversed(truths)) or "0", 2)
 
 

@@ -1,7 +1,7 @@
 """Partners: in which order needs are met that name each other.
 
-Who is to be near to something comes after all that have that tag, so a chain of such needs is placed in one pass
-whatever its links are called. Where needs wait for each other in a circle, the first of them goes first.
+Needs that are to be near a tag come after all that have the tag, so a chain of such needs is placed in one pass
+whatever the order of their names. Where needs wait for each other in a circle, the first of them goes first.
 """
 
 from collections import Counter, defaultdict
@@ -13,14 +13,14 @@ from rota.placement.core.fleet import Needs
 
 
 def partners_first(needs: Sequence[Needs]) -> list[int]:
-    """The places of the needs in the order in which to meet them: as given, but partners before who is to be near."""
+    """The indices of the needs in the order to meet them: as given, but needs with a tag before those to be near it."""
     if not any(each.near for each in needs):
         return list(range(len(needs)))
     return _Order(needs).run()
 
 
 class _Order:
-    """One sorting: who is ready, and who waits for which tags."""
+    """One sorting: which needs are ready, and which wait for which tags."""
 
     def __init__(self, needs: Sequence[Needs]) -> None:
         self._needs = needs

@@ -1,7 +1,7 @@
 """Place: which nodes get the replicas that are missing.
 
-`place` is handed the demands and the nodes and returns binds, each with what spoke for its node, and what must wait,
-each with what is in its way. It keeps these laws (tests/unit/placement/core):
+`place` takes the demands and the nodes and returns binds, each with the reason for its node, and pendings, each with
+what prevents it. It keeps these laws (tests/unit/placement/core):
 
 1. Slots are never exceeded, and no node gets two replicas of a resource.
 2. A node gets only what it declares the kind of, has the labels for and is open to, what no rule refuses it, and what

@@ -57,7 +57,8 @@ class Reasons:
         return f"it has {_slots(free)} free of {place.slots}, and the task takes {needs.cost}"
 
     def sentence(self, needs: Needs, holding: int, wanted: int) -> str:
-        """What is in the way of a resource that is wanted on so many nodes, when so many of those that fit hold it."""
+        """What prevents a resource from being on all the nodes it needs, given how many of those that fit hold it
+        already."""
         known = (needs, holding, wanted)
         if known not in self._sentences:
             self._sentences[known] = self._sentence(needs, holding, wanted)
@@ -77,7 +78,7 @@ class Reasons:
         return f"it is pinned to node {pin}, which holds it already; for {wanted} replicas, change the pin"
 
     def _of_the_fleet(self, needs: Needs) -> str:
-        """What is wrong with the fleet as a whole, if something is."""
+        """What the fleet as a whole lacks; empty if nothing."""
         fleet = self.fleet
         labels = " and ".join(f"{name}={value}" for name, value in needs.labels)
         if not fleet.places:
@@ -94,7 +95,7 @@ class Reasons:
         return self._of_the_rules(needs) or self._of_the_ties(needs)
 
     def _of_the_eligible(self, needs: Needs) -> str:
-        """What keeps every node from it that has the kind and the labels."""
+        """Why no node with the kind and the labels takes the resource."""
         fleet = self.fleet
         if fleet.eligible(needs) & fleet.opened:
             return "it has just failed on every node that could take it, and is tried again later; see its task's log"
@@ -111,7 +112,7 @@ class Reasons:
         return f"a rule refuses {_each(len(fit))} that could take it ({why[0]}); add another node, or change the rule"
 
     def _of_the_ties(self, needs: Needs) -> str:
-        """Whom it is to be near to or apart from, if that leaves no node."""
+        """The tags it must be near to or apart from, if those leave no node."""
         fleet, ties = self.fleet, self._ties
         if not needs.is_tied or fleet.fitting(needs) & ties.allowed(needs):
             return ""
@@ -126,7 +127,7 @@ class Reasons:
         return f"no node that could take it leaves it {whom}; add a node, or ask for less"
 
     def _is_about_slots(self, needs: Needs, number: int) -> bool:
-        """Does nothing but slots, or that it holds it already, keep a node from it?"""
+        """Is a lack of slots, or already holding the resource, the only reason why a node does not take it?"""
         place = self.fleet.places[number]
         if needs.about and self._rulings.refusal(needs.about, place):
             return False

@@ -1,12 +1,11 @@
-"""Rebalance: which running tasks had better be elsewhere, once nodes have come or tasks have gone.
+"""Rebalance: which running tasks should move, once nodes have joined or tasks have ended.
 
-What each node should have is what the policy would give it if everything were dealt anew. From the node that has most
-too much, tasks go to the one that has most too little, as long as that makes the fleet more even, and until no node is
-further from its part than the tolerance. So it moves no more than must be moved, ends, and finds nothing to do when it
-is asked again.
+The target of each node is what the policy would give it if everything were placed anew. Tasks go from the node with the
+largest surplus to the node with the largest deficit, as long as that makes the fleet more even, and until every node is
+within the tolerance of its target. So it moves no more than necessary, ends, and finds nothing to do when called again.
 
-No task is sent where it may not be, where it would suit less, or where its replicas would be closer together; and one
-that is tied to others, or that others may be tied to by its tags, stays. Of a resource one task is moved at a time.
+No task is sent to a node that it may not use, that suits it less, or where its replicas would be closer together. A
+task that is tied to others, or that others may be tied to by its tags, stays. Each resource moves one task at a time.
 """
 
 from collections import Counter
@@ -24,7 +23,7 @@ from rota.placement.core.shares import POLICIES, WEIGHTED, NodeOffer, Policy
 from rota.placement.core.ties import Ties
 
 MISSES = 2_000
-"""Tasks that are looked at in vain, at most, before it is left for another time: there may be a million."""
+"""The most tasks tried without success before the pass ends: there may be a million."""
 
 
 class Movable(msgspec.Struct, frozen=True):
@@ -35,7 +34,7 @@ class Movable(msgspec.Struct, frozen=True):
 
 
 class Better(msgspec.Struct, frozen=True):
-    """A task and the node that it had better be on."""
+    """A task and the node that it should move to."""
 
     name: Hashable
     key: str
@@ -53,14 +52,14 @@ def rebalance(
     tolerance: float = 0.1,
     rules: Rules = NO_RULES,
 ) -> list[Better]:
-    """Moves that make the fleet more even, at most so many; `movable` gives a node's tasks, the best to move first."""
+    """At most `most` moves that make the fleet more even; `movable` gives a node's tasks, the best to move first."""
     return _Levelling(places, policy, tolerance, rules).run(movable, most)
 
 
 def targets(places: Sequence[Place], policy: Policy) -> list[int]:
     """The slots that would be taken on each of these nodes, if all that is taken now were dealt anew."""
     if policy is POLICIES["random"]:
-        policy = WEIGHTED  # by lot would be another part each time
+        policy = WEIGHTED  # a random policy would give another target each time
     offers = [NodeOffer(place.slots, place.slots, 0, place.load) for place in places]
     return policy.share(sum(place.used for place in places), offers, 0)
 
@@ -76,14 +75,14 @@ class _Levelling:
         opened = numbers(fleet.opened)
         parts = targets([fleet.places[number] for number in opened], policy)
         self._over = dict.fromkeys(opened, 0)
-        """By how much each open node has more than its part; less, if negative."""
+        """By how much each open node exceeds its target; negative if it is below."""
 
         self._slack: dict[int, float] = {}
         for number, part in zip(opened, parts, strict=True):
             self._over[number] = fleet.places[number].used - part
             self._slack[number] = max(1.0, tolerance * part)
         self._low = sum(fleet.bits[number] for number, over in self._over.items() if over < 0)
-        """Nodes that have less than their part: the only ones to move to."""
+        """Nodes below their target: the only ones to move to."""
 
         self._moved: set[str] = set()
         self._misses = 0
@@ -115,7 +114,7 @@ class _Levelling:
         return max(able, key=lambda number: (self._over[number], -number), default=None)
 
     def _one_of(self, source: int, tasks: Iterator[Movable]) -> Better | None:
-        """The next of these tasks that can go, with where to; those before it are let go of."""
+        """The next of these tasks that can move, and its target; tasks before it are not tried again."""
         for task in tasks:
             if task.demand.key not in self._moved and (target := self._target(source, task.demand)) is not None:
                 return self._move(source, target, task)
@@ -125,7 +124,7 @@ class _Levelling:
         return None
 
     def _target(self, source: int, demand: Demand) -> int | None:
-        """The node with most too little where the task may go and is better off; None if there is none."""
+        """The node furthest below its target that may take the task and suits it no less; None if there is none."""
         alike = self._classes.of(demand)
         if alike not in self._groups:
             self._groups[alike] = self._classes.group(self._classes.needs(alike))

@@ -1,7 +1,7 @@
 """Remedies: what would have to change on each node for it to take a resource that waits.
 
-Each node is mended, one obstacle after the other, and asked again; what is told is what then let it take a task. Where
-the obstacle is a rule, or whom the resource is to be near to or apart from, nothing about the node would help.
+For each node one obstacle after the other is removed, in a copy, until it would take a task; the steps are the answer.
+Where the obstacle is a rule, or a tag to be near to or apart from, no change of the node would help.
 """
 
 import shlex
@@ -15,7 +15,7 @@ from rota.placement.core.rules import NO_RULES, Rules
 
 
 def remedies(demand: Demand, places: Sequence[Place], rules: Rules = NO_RULES) -> dict[NodeId, str]:
-    """By node: what to do so that it takes one more task of the resource. Nodes that nothing helps are left out."""
+    """By node: what to do so that it takes one more task of the resource. Nodes that no step helps are left out."""
     found: dict[NodeId, str] = {}
     for here in places:
         if here.id in demand.holders or demand.pin not in (None, here.id):

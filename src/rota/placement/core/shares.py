@@ -48,7 +48,7 @@ class Policy(msgspec.Struct, frozen=True):
     name: str
     share: Share
     why: str
-    """What spoke for a node, with its figures to fill in."""
+    """Template of the reason for a node, with its figures to fill in."""
 
     def reason(self, offer: NodeOffer, share: int, want: int, free: int) -> str:
         """Why a node got its share of `want`, when all offers together had `free` slots."""
@@ -142,7 +142,7 @@ def largest_remainder(want: int, weights: Sequence[int], caps: Sequence[int]) ->
 
 
 def level(heights: Sequence[int], want: int, offers: Sequence[NodeOffer], ties: Sequence[int]) -> list[int]:
-    """What comes of always raising the lowest by one task: all rise to one line, the rest goes by `ties`."""
+    """Shares when the lowest node always gets the next task: all rise to one level, and `ties` orders the rest."""
     want = min(want, sum(offer.cap for offer in offers))
     if want <= 0:
         return [0] * len(offers)
@@ -169,7 +169,7 @@ def level(heights: Sequence[int], want: int, offers: Sequence[NodeOffer], ties: 
 
 
 def scramble(number: int) -> int:
-    """A number that looks drawn, always the same for the same `number` (splitmix64)."""
+    """A pseudo-random number, the same for the same `number` (splitmix64)."""
     mask = (1 << 64) - 1
     number = (number * 0x9E3779B97F4A7C15) & mask
     number = ((number ^ (number >> 30)) * 0xBF58476D1CE4E5B9) & mask

@@ -1,8 +1,8 @@
 """Ties: which nodes may hold what, given what they hold already.
 
-Resources speak of each other by tags. For each tag that somebody names this keeps the nodes that hold a task with it,
-and the nodes that hold a task that is to be apart from it; both grow as the round goes on. So "near these, apart from
-those, and nobody there minds" is a few operations on sets of nodes, however many tasks there are.
+Resources name each other by tags. For each tag that a demand names this keeps the nodes that hold a task with it, and
+the nodes that hold a task that is to be apart from it; both grow as the round goes on. So a check for "near these,
+apart from those, and no task there excludes it" is a few operations on sets of nodes, however many tasks there are.
 """
 
 from collections.abc import Iterable
@@ -34,7 +34,7 @@ class Ties:
         return self._shunned[tag]
 
     def allowed(self, needs: Needs) -> Nodes:
-        """Nodes that these needs may go to, as far as others are concerned."""
+        """Nodes that the tags of other tasks leave open to these needs."""
         nodes = self._fleet.everywhere
         for tag in needs.near:
             nodes &= self._near(tag, needs)
@@ -61,7 +61,7 @@ class Ties:
             self._shunned[tag] = self.shunned(tag) | bit
 
     def remember(self) -> Memory:
-        """As things are now, to go back to."""
+        """The present state, for `restore`."""
         return dict(self._tagged), dict(self._shunned)
 
     def restore(self, memory: Memory) -> None:
@@ -84,10 +84,10 @@ class Ties:
 
     def _near(self, tag: Tag, needs: Needs) -> Nodes:
         there = self.tagged(tag)
-        # Who would be near its own like has to begin somewhere.
+        # A resource that is to be near its own tag needs a first node.
         return there if there or tag not in needs.tags else self._fleet.everywhere
 
 
 def shown(tags: Iterable[Tag]) -> str:
-    """Tags as people write them."""
+    """Tags as users write them."""
     return " and ".join(f"{name}={value}" for name, value in tags)

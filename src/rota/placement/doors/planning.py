@@ -1,6 +1,6 @@
 """Planning without doing: what the leader would do.
 
-It is worked out here, by the leader's own rules, from what the store has; nobody is asked, and nothing is written.
+It is worked out here, by the leader's own rules, from what the store has; no node is asked, and nothing is written.
 """
 
 from functools import partial

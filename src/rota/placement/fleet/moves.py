@@ -22,7 +22,7 @@ from rota.resources.core.coverage import Coverage
 def shifts(
     view: FleetView, how: How, now: datetime, most: int, ramp: Mapping[NodeId, int] | None = None
 ) -> dict[str, Shift]:
-    """Tasks that had better be elsewhere, by resource; at most so many, and only where the ramp allows."""
+    """Tasks that should move, by resource; at most `most`, and only where the ramp allows."""
     leaving: Counter[NodeId] = Counter()
     for hold in view.leaving.values():
         leaving[hold.node] += hold.assignment.cost
@@ -58,7 +58,7 @@ def _movable(view: FleetView, node: NodeId, how: How, now: datetime) -> Iterator
 
 
 class Damping:
-    """Which nodes get nothing for the sake of balance, because they have come back again and again."""
+    """Which nodes get no tasks by rebalancing, because they have left and come back repeatedly."""
 
     def __init__(self) -> None:
         self._sessions: dict[NodeId, SessionId] = {}
@@ -89,6 +89,6 @@ class Ramp:
         return {node: pace.left(now) for node, pace in self._paces.items()}
 
     def spend(self, moved: Mapping[NodeId, int]) -> None:
-        """So many were given."""
+        """Count slots that were given to a node."""
         for node, slots in moved.items():
             self._paces[node].spend(slots)

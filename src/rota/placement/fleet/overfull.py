@@ -1,4 +1,4 @@
-"""Nodes that have fewer slots than tasks, because somebody gave them fewer: which tasks to take from them."""
+"""Nodes that have fewer slots than tasks, because an operator lowered them: which tasks to take from them."""
 
 from functools import partial
 

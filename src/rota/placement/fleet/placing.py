@@ -1,7 +1,7 @@
 """What a leader places work by: the settings of `[supervisor]` and the users' rules that they name.
 
-A reload changes both in the middle of a term. The supervisor looks at `Placing.current` once a tick and goes on with
-what it finds; a node that does not lead has them ready for its next term.
+A reload changes both in the middle of a term. The supervisor reads `Placing.current` once a tick and uses it from then
+on; a node that does not lead has it ready for its next term.
 """
 
 import msgspec

@@ -26,7 +26,7 @@ from rota.resources.core.trouble import kept_until, last, noted
 from rota.store.port import Absent, At, Delete, Expect, Put, Write
 
 WRITES = 100
-"""Of one commit."""
+"""Resources in one commit."""
 
 PORTION = 20_000
 """Resources that are planned at a time, if all of them have tasks: some two seconds."""
@@ -61,7 +61,7 @@ class PlannedChange(msgspec.Struct, frozen=True):
     """The resource's status as it was when this was planned; part of `expect`."""
 
     barrier: Put
-    """That status once more: what makes this change impossible from then on."""
+    """Writes that status unchanged: after it, this change can no longer be accepted."""
 
 
 class Shift(msgspec.Struct, frozen=True):
@@ -92,7 +92,7 @@ class _Move(msgspec.Struct, frozen=True):
     hold: AssignedTask
     to: NodeId | None
     why: str
-    """What spoke for the node, or what is in the way."""
+    """The reason for the node, or what prevents the move."""
 
     is_next: bool = False
     """Does it only wait until nodes are given more tasks?"""
@@ -109,7 +109,7 @@ def plan(
 ) -> PlacementPlan:
     """What brings the dirty resources closer to being covered; nothing for those that are.
 
-    `evicted` are assignments of tasks that have to leave their nodes; `shifts` tasks that had better, by resource;
+    `evicted` are assignments of tasks that must leave their nodes; `shifts` tasks that should move, by resource;
     `ramp` how many slots each node may be given for moves now, if not as many as are free.
     """
     shifts = shifts or {}
@@ -141,8 +141,8 @@ def plan(
 def portion(view: FleetView, dirty: set[str]) -> set[str]:
     """What to plan first of what is dirty: all that lack tasks, together; if there are none, `PORTION` of the others.
 
-    Those that lack tasks share what is free, so they must be planned at once. The others mostly prove to be in place,
-    and while a million of them are looked at a node may die.
+    Those that lack tasks share what is free, so they must be planned at once. The others mostly need nothing, and while
+    a million of them are checked a node may die.
     """
     if len(dirty) <= PORTION:
         return dirty
@@ -181,7 +181,7 @@ def _note_pending(
     binds: Mapping[str, list[BindReplica]],
     moves: Mapping[str, _Move],
 ) -> None:
-    """Keep in mind who waits for room, and who for somebody to be near to; a promise that was kept is forgotten."""
+    """Note which resources wait for room, and which for a tag to be near to; drop promised nodes that were used."""
     for name in binds:
         view.promised.pop(name, None)
     view.pending -= coverages.keys()
@@ -214,7 +214,7 @@ def _moves(
     ]
     found = place(demands, there, how.policy, rules=how.rules)
     waiting = {each.key for each in found.pending}
-    # Who would find a node if the ramp were not there only waits; the others are told what is really in the way.
+    # A move that only the ramp prevents just waits; the others get the real reason.
     free = place(
         [each for each in demands if each.key in waiting],
         _after(view, [*binds, *found.binds]),

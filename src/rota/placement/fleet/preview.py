@@ -81,7 +81,7 @@ def preview(
     add: int = 0,
     like: str = "",
 ) -> Preview:
-    """What would come of planning now; as if nodes were gone, or so many more were there, like another one."""
+    """What planning now would change, as if nodes were gone, or `add` more were there, like another one."""
     there = _tasks(view)
     before = {node: view.used[node] for node in view.nodes}
     _suppose(view, without, add, like)
@@ -130,7 +130,7 @@ def _why(view: FleetView, task: str, target: NodeId | None) -> str:
 
 
 def _suppose(view: FleetView, without: Collection[str], add: int, like: str) -> None:
-    """Change the view as somebody wants to know it."""
+    """Apply the suppositions (nodes gone, nodes added) to the view."""
     for name in without:
         if name not in view.nodes:
             raise NotFound(

@@ -52,7 +52,7 @@ class Rests:
     ) -> frozenset[NodeId]:
         """The nodes that a resource rests from; it is `due` when the first of them may have it again.
 
-        `version` tells what it would run with on a node now.
+        `version` returns what it would run with on a node now.
         """
         if not troubles:
             self._seen.pop(name, None)
@@ -71,7 +71,7 @@ class Rests:
         return frozenset(waits)
 
     def unwell(self, name: str, wall: datetime, now: Instant) -> dict[NodeId, Trouble]:
-        """The troubles of a resource that were lately and of what it still runs with; ask `resting` first.
+        """The recent troubles of a resource with what it still runs with; call `resting` first.
 
         `wall` is the store's clock, by which nodes write troubles down. It is `due` when the first is long ago.
         """

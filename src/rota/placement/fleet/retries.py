@@ -3,7 +3,7 @@
 There may be a hundred thousand that wait when one task ends. To plan them all for one slot, and again for the next,
 would keep the leader busy with nothing else. So once room may have come a portion is tried, and at each tick the next
 one, until all had their turn: half of each are those of the highest priority, half those that come next by name. A
-portion is never smaller than the slots that are free, so what a new node can take it is given at once.
+portion is never smaller than the number of free slots, so a new node is filled at once.
 """
 
 from collections.abc import Callable, Collection

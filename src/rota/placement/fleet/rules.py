@@ -1,7 +1,7 @@
 """Users' rules of placement: found by name among the packages that are installed here.
 
 A package offers rules as entry points of the group `rota.rules`. Only those that the settings name are used; they run
-in the agent of the node that leads, and wherever somebody asks what it would do.
+in the agent of the node that leads, and in every process that previews what it would do.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ GROUP = "rota.rules"
 
 
 def load_rules(names: Sequence[str]) -> Rules:
-    """The rules of these names; Invalid says which cannot be had, and which are there."""
+    """The rules of these names; Invalid names a rule that cannot be loaded, and those that are installed."""
     offered = {point.name: point for point in entry_points(group=GROUP)} if names else {}
     found: dict[str, Rule] = {}
     for name in names:

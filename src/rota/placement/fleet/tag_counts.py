@@ -21,7 +21,7 @@ class TagCounts:
         """Tags that those are to be apart from."""
 
         self._counted: dict[Key, tuple[NodeId, frozenset[Tag], frozenset[Tag]]] = {}
-        """What each assignment counts for in these."""
+        """The tags that each assignment was counted with."""
 
     def add(self, key: Key, node: NodeId, tags: Iterable[Tag], shuns: Iterable[Tag]) -> None:
         """Take an assignment into account."""

@@ -106,7 +106,7 @@ class FleetView:
         """Tasks that are being stopped, or end when another runs in their place; by their assignments."""
 
         self.reliefs: defaultdict[str, dict[Key, Relief]] = defaultdict(dict)
-        """By resource: what nodes said of tasks that relieve others."""
+        """By resource: the nodes' reports that a relieving task runs."""
 
         self.dirty: set[str] = set()
         self.pending: set[str] = set()
@@ -188,7 +188,7 @@ class FleetView:
         return record.priority if record else 0
 
     def slots(self, node_id: NodeId) -> int:
-        """How many slots a node has: as somebody set them, or as its settings say."""
+        """How many slots a node has: as an operator set them, or as its settings say."""
         if (given := self.slots_set.get(node_id)) is not None:
             return given.slots
         return self.nodes[node_id].slots if node_id in self.nodes else 0
@@ -199,7 +199,7 @@ class FleetView:
         return self.nodes[node_id].labels if given is None else labelled(self.nodes[node_id].labels, given)
 
     def affinity(self, record: ResourceRecord) -> Affinity:
-        """What a resource asks for itself, and what its kind asks for all."""
+        """The affinity of a resource, merged with that of its kind."""
         kind = self.kinds.get(record.kind)
         return both(kind.affinity, record.affinity) if kind else record.affinity
 
@@ -353,7 +353,7 @@ class FleetView:
         self._try_again(self.pending, self._room)
 
     def _try_again(self, waiting: set[str], retries: Retries) -> None:
-        """Have these planned again: at once if they are few, otherwise a portion at a time."""
+        """Plan these again: at once if they are few, otherwise a portion at a time."""
         if len(waiting) <= FEW:
             self.dirty |= waiting
         else:
@@ -374,7 +374,7 @@ def tags_of(record: ResourceRecord) -> set[Tag]:
 
 
 def _sane(record: ResourceRecord | None) -> ResourceRecord | None:
-    """The record, unless somebody wrote one by hand that nobody could place."""
+    """The record, unless it was written by hand and cannot be placed."""
     if record is None or (record.cost >= 1 and (record.replicas is None or record.replicas >= 1)):
         return record
     log.warning("resource not understood", extra={"resource": f"{record.kind}/{record.id}"})

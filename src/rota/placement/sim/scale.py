@@ -1,6 +1,6 @@
 """Scale: a large fleet, its leader's own code, and what each change costs.
 
-A thousand nodes and as many tasks as one likes are records in a simulated store. The leader is the product's: it reads
+A thousand nodes and any number of tasks are records in a simulated store. The leader is the product's: it reads
 everything, places everything, and then nodes die, one and a hundred of them, and at last the leader together with a
 node, so that another one has to read everything before it places what that node had. For each of that `Cost` says how
 long it takes in the fleet's time, how much processor time of the leader, and what is written.
@@ -9,7 +9,7 @@ The fleet's time is virtual. It has the network's delays in it, 1 to 10 ms each 
 leader takes: while its loop is held nothing else of it happens, also no renewal of its lease, and a plan made aside
 takes its time too. So a leader that computes for longer than its lease lasts loses it here as it would anywhere. The
 store takes each commit in one step, so what a real one would add is what `docs/performance.md` says of its commits.
-Nothing else runs: the nodes neither start the tasks nor read what they are told, for that is each node's own time.
+Nothing else runs: the nodes neither start tasks nor read their assignments, for that is each node's own time.
 """
 
 import asyncio
@@ -120,7 +120,8 @@ class ChargedLoop(virtual.VirtualLoop):
         """Computations that pass beside it now."""
 
     def spare(self, seconds: float) -> None:
-        """Do not charge these, spent by what runs now: they are another machine's, or pass beside the loop."""
+        """Do not charge these seconds, spent by the running callback: they belong to another machine, or pass beside
+        the loop."""
         self._spared += seconds
 
     async def aside(self, work: Callable[[], T]) -> T:
@@ -221,7 +222,7 @@ class ScaleTrial:
 
     async def _cost(self, what: str, store: _Store, dying: Iterable[NodeId]) -> Cost:
         universe = self._world.universe
-        universe.compact(universe.revision)  # as the keeping of history does, or the story would fill the memory
+        universe.compact(universe.revision)  # compact as retention does, or the history would fill the memory
         self._commits = self._writes = self._bytes = self._placed = 0
         store.spent, began, spent = 0.0, self._world.time, time.process_time()
         self._last = began

@@ -1,9 +1,9 @@
 """Scenario: one leader places and moves tasks on a fleet of up to 1,000 nodes in zones.
 
-The leader runs the product's own session, election and supervisor. The nodes are `Hands`: records in the store, and
-somebody who starts and stops what they are assigned, each after a while, and says so as nodes do. Nodes join, die, are
+The leader runs the product's own session, election and supervisor. The nodes are `Hands`: records in the store, and a
+loop that starts and stops what they are assigned, each after a while, and reports it as nodes do. Nodes join, die, are
 drained and undrained and get other slots, and resources come and go, some with affinity; the network is slow and now
-and then somebody else is faster. What must hold:
+and then another writer is faster. What must hold:
 
 - At each accepted commit: no two tasks of a resource on one node, no node given more than its slots.
 - What is moved is never uncovered by that: a task is taken from a node that works only if as many others run as should.
@@ -90,7 +90,7 @@ class Hands:
         self.running = {key for key in self.running if node_of(key) != node}
 
     async def work(self) -> None:
-        """Start and stop, for ever."""
+        """Start and stop tasks until cancelled."""
         while True:
             await asyncio.sleep(self._world.random.uniform(0.05, 0.6))
             for key, (told, revision) in sorted(self.assigned.items()):
@@ -107,7 +107,7 @@ class Hands:
                     await self._tell(key, told, revision)
 
     async def _tell(self, key: Key, told: Assignment, revision: Revision) -> None:
-        """Say that a task runs that relieves another, unless that was said."""
+        """Report that a task that relieves another runs, once."""
         if told.relieves is None or self._told.get(key) == revision:
             return
         node = node_of(key)

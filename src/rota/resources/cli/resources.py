@@ -1,6 +1,6 @@
 """`rota resources`: what the fleet is to keep covered.
 
-Each verb reaches the fleet through the doors of a node or through the store; then no node needs to be there.
+Each verb reaches the fleet through the doors of a node or through the store; through the store no node needs to run.
 """
 
 from collections.abc import Callable
@@ -73,7 +73,7 @@ TIES = {
     "prefer-near": "If possible on nodes that hold a resource with this tag; may be repeated.",
     "prefer-apart": "If possible not beside a resource with this tag; may be repeated.",
 }
-"""Options about other resources, and about labels that need not be."""
+"""Options about other resources, and about preferred labels."""
 
 
 def fields(command: F) -> F:

@@ -1,7 +1,7 @@
 """An assignment: a task that a node has to run.
 
 The leader writes it below the node's prefix; the revision of that commit is the task's epoch. The node runs the
-difference to what it has, so a leader may die between deciding and telling.
+difference to what it has, so a leader may die at any time: what it decided is in the store.
 """
 
 from typing import Any
@@ -27,7 +27,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """Slots it takes on its node."""
 
     relieves: NodeId | None = None
-    """The node whose task this one takes the place of: say so once it runs, and only then that one ends."""
+    """The node whose task this one replaces; that task ends only when this node has reported that its own runs."""
 
     stopping: bool = False
-    """Stop it, and confirm by deleting this record: nobody else may begin before."""
+    """The node stops the task and confirms by deleting this record; no other task may begin before that."""

@@ -12,7 +12,7 @@ from rota.resources.core.spec import Resource
 
 
 async def collect(function: Callable[[], object], accept: Callable[[object], Resource], name: str) -> list[Resource]:
-    """The resources that `function` lists, each passed through `accept`; Invalid if it lists no such things."""
+    """The resources that `function` lists, each passed through `accept`; Invalid if it lists anything else."""
     listed = function()
     if isawaitable(listed):
         listed = await listed

@@ -3,10 +3,10 @@
 `cover` looks at one resource and the tasks it has; placement (`placement.core`) then finds nodes for what is missing,
 for many resources at once. Planning again after carrying a plan out gives nothing.
 
-A task that is to leave its node is *relieved*: another of the same slot is started elsewhere, and only when that one's
-node has said that it runs does the first one end. While there are two they count as one. Of a resource one task moves
-at a time. One that is exclusive cannot be relieved: it stops, its node confirms, then another starts. That holds also
-when its resource was removed: it may be added again before the node has stopped the task.
+A task that is to leave its node is *relieved*: another of the same slot is started elsewhere, and the first one ends
+when the other's node has reported that it runs. Until then the two count as one. Each resource moves one task at a
+time. One that is exclusive cannot be relieved: it stops, its node confirms, then another starts. That holds also when
+its resource was removed: it may be added again before the node has stopped the task.
 
 Pure: the leader's supervisor reads, asks and commits.
 """
@@ -30,11 +30,11 @@ class AssignedTask(msgspec.Struct, frozen=True):
     epoch: Revision
     assignment: Assignment
     is_running: bool = False
-    """Has its node said that it runs? Only those say so that relieve another."""
+    """Has its node reported that it runs? Only tasks that relieve another are reported."""
 
     @property
     def key(self) -> Key:
-        """Of its assignment."""
+        """The key of its assignment."""
         return keys.assignment(self.node, self.task)
 
     @property
@@ -49,7 +49,7 @@ class End(msgspec.Struct, frozen=True):
     hold: AssignedTask
     why: str
     must_confirm: bool = False
-    """Must the node say that it has stopped before another may begin?"""
+    """Must the node confirm that it has stopped before another may begin?"""
 
 
 class Coverage(msgspec.Struct, frozen=True):
@@ -60,7 +60,7 @@ class Coverage(msgspec.Struct, frozen=True):
 
     end: tuple[End, ...]
     renew: tuple[AssignedTask, ...]
-    """Tasks that stay where they are but were told something else than the resource says now."""
+    """Tasks that stay where they are but whose assignment differs from the resource now."""
 
     wanted: int
     missing: int
@@ -74,7 +74,7 @@ class Coverage(msgspec.Struct, frozen=True):
 
     @property
     def is_moving(self) -> bool:
-        """Is one of its tasks on its way, or stopping?"""
+        """Is one of its tasks moving or stopping?"""
         return bool(self.relieved) or any(hold.assignment.stopping for hold in self.keep)
 
 
@@ -87,7 +87,7 @@ def cover(
     drained: Collection[NodeId] = (),
     overdue: Collection[NodeId] = (),
 ) -> Coverage:
-    """What a resource needs, given who is there; `record` is None if it was removed, `kind` if nobody declares it.
+    """What a resource needs, given its tasks; `record` is None if it was removed, `kind` if no app declares it.
 
     Tasks move away from nodes that are `drained`; where that has taken too long (`overdue`), they end.
     """
@@ -136,7 +136,7 @@ def _uncovered(lost: Sequence[End], there: Sequence[AssignedTask]) -> Coverage:
 
 
 def _end(hold: AssignedTask, why: str) -> End:
-    """The end of a task whose node is there: before an exclusive one has stopped, no other may begin."""
+    """The end of a task whose node is alive; an exclusive task must be confirmed stopped before another begins."""
     return End(hold, why, must_confirm=hold.assignment.exclusive)
 
 
@@ -182,5 +182,5 @@ def _is_outdated(hold: AssignedTask, record: ResourceRecord, kind: KindRecord | 
 
 
 def is_exclusive(told: Assignment, kind: KindRecord | None) -> bool:
-    """Is a task exclusive? As its kind says; while no node declares that, as the task was told."""
+    """Is a task exclusive? As its kind says; if no node declares the kind, as its assignment says."""
     return kind.exclusive if kind else told.exclusive

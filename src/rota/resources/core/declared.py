@@ -1,6 +1,6 @@
-"""Resources that the settings declare: what brings the stored ones to them. Pure.
+"""Resources that the settings declare: the changes that make the stored ones match. Pure.
 
-Unlike the list of a source, a file is complete whenever it can be read, so nothing is held back: what leaves it goes.
+Unlike a source's list, a readable file is always complete, so changes are never held: what leaves it is deleted.
 Only what came from settings is ever changed or removed. `resources.fleet.declared` reads and writes.
 """
 

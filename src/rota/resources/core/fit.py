@@ -1,4 +1,4 @@
-"""Does a resource fit its kind? Whoever adds one is told before it is stored. Pure."""
+"""Checks that a resource fits its kind, made before it is stored. Pure."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,9 +1,9 @@
-"""Sources: when which node asks one, and what its list changes. Pure.
+"""Sources: which node queries one and when, and what its list changes. Pure.
 
 `next_query` says who is asked now, or when to look again. `compare` says what a list changes of what the store has, or
 that it is held: an empty list, or one that drops more than half of what the source had listed, is more often a broken
-source than the truth. It is applied when the next query gives the same ids once more, or when somebody insists. The
-price: a true fall by more than half takes one period longer. What was not listed by the source is never touched.
+source than the truth. It is applied when the next query lists the same ids, or by a sync with `force`. The price: a
+real drop by more than half is applied one period later. Resources that the source did not list are never touched.
 
 `resources.fleet.sources` asks, `resources.node.queries` answers.
 """
@@ -37,16 +37,17 @@ LARGEST = 8 * 1024
 
 PRIORITY = 1_000_000
 REPLICAS = 1000
-"""The most of each; a priority may also be as far below zero."""
+"""The maximum of each; a priority may also be that far below zero."""
 
 TIMEOUT = timedelta(seconds=60)
 """How long a source may take if its kind does not say."""
 
 GRACE = timedelta(seconds=10)
-"""What a node gets on top of that, to apply the list."""
+"""Time beyond that for a node to apply the list."""
 
 FRESH = timedelta(minutes=1)
-"""A new leader does not repeat a query that is younger; and one that failed is repeated after so long at the latest."""
+"""A new leader does not repeat a query younger than this, and a failed query is repeated after this long at the
+latest."""
 
 NAMED = 5
 """Resources that a reason names."""
@@ -111,7 +112,7 @@ def next_query(
     began: datetime,
     now: datetime,
 ) -> QuerySource | WaitUntil:
-    """Who is to ask the source of a kind now, or when to look again; `began` is when the term did."""
+    """Which node is to query the source of a kind now, or when to check again; `began` is when the term began."""
     if kind.source_every is None or not candidates:
         return WaitUntil(None)
     taken_up = query.sync if query else NEVER
@@ -181,7 +182,7 @@ def explain(kind: KindRecord, query: Query | None, listing: Listing | None) -> s
 
 
 def is_failing(listing: Listing | None) -> bool:
-    """Did the last query bring nothing that was applied?"""
+    """Did the last query fail, or was its list held?"""
     return listing is not None and bool(listing.error or listing.held)
 
 
@@ -203,7 +204,7 @@ def left_alone(ids: tuple[str, ...]) -> str:
 
 
 def _await_answer(query: Query, timeout: timedelta, candidates: Candidates, now: datetime) -> QuerySource | WaitUntil:
-    """Wait for the node that was asked, or have another one do what it was to do."""
+    """Wait for the node that was asked, or ask another one once its time is over."""
     late = query.asked + timeout + GRACE
     if query.node in candidates and query.asked <= now < late:
         return WaitUntil(late)

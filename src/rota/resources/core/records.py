@@ -1,10 +1,10 @@
-"""Resources as the store has them: what is to be covered, how its kind is covered, and how it is.
+"""Resources as the store has them: the resource, its kind, and its status.
 
-Whoever adds a resource (the API, the command line, a source) owns its record; nodes write the kinds their app declares;
+What adds a resource (the API, the command line, a source) owns its record; nodes write the kinds their app declares;
 the leader alone writes statuses and assignments.
 
-The list of a source comes in by three records of its kind: `SyncRequest`, somebody wants it asked now; `Query`, the
-leader has a node ask it; `Listing`, what came of that.
+A source is queried by three records of its kind: `SyncRequest`, a request to query it now; `Query`, the leader's order
+to a node; `Listing`, the result.
 """
 
 from collections.abc import Mapping
@@ -21,14 +21,14 @@ from rota.model.spec.option import DERIVED, Said
 _SECOND = timedelta(seconds=1)
 
 NEVER = Revision(0)
-"""Before every commit."""
+"""The revision before every commit."""
 
 
 class Affinity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a resource asks of its nodes beyond what they must have: labels it would like, and whom else they hold.
+    """What a resource asks of its nodes beyond required labels: preferred labels, and which other resources they hold.
 
-    Whom, it says by tags. Every resource has the tag `kind`, and those it was given. A struct, so that a record has
-    only what was asked.
+    Other resources are named by tags. Every resource has the tag `kind`, and those it was given. A struct, so that a
+    record has only what was asked.
     """
 
     prefer: dict[str, str] = msgspec.field(default_factory=dict)
@@ -51,7 +51,7 @@ NO_AFFINITY = Affinity()
 
 
 def both(general: Affinity, own: Affinity) -> Affinity:
-    """What a kind asks for all of its resources and what one asks for itself; of one name the own value counts."""
+    """The affinity of a kind merged with that of one resource; for the same name the resource's value counts."""
     if own == NO_AFFINITY:
         return NO_AFFINITY if general == NO_AFFINITY else general  # one object, for there may be 100,000
     return Affinity(**{name: getattr(general, name) | getattr(own, name) for name in Affinity.__struct_fields__})
@@ -92,7 +92,7 @@ class KindRecord(msgspec.Struct, frozen=True, kw_only=True):
     """How long its source may take."""
 
     schema: Annotated[dict[str, Any] | None, DERIVED] = None
-    """What the spec of such a resource must be like, as JSON Schema; None: nobody knows, and any is taken."""
+    """JSON Schema of the spec of such a resource; None: unknown, and any spec is accepted."""
 
     no_schema: Annotated[str, DERIVED] = ""
     """Why there is none, if the app could not say."""
@@ -102,7 +102,7 @@ class KindRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WantedResource(msgspec.Struct, frozen=True, kw_only=True):
-    """A resource as somebody asks for it."""
+    """A resource as a user requests it."""
 
     kind: str
     id: str
@@ -159,7 +159,7 @@ class ResourceRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The only node that may hold it."""
 
     tags: dict[str, str] = msgspec.field(default_factory=dict)
-    """What others can name it by in their affinity."""
+    """Tags that other resources can name in their affinity."""
 
     affinity: Affinity = NO_AFFINITY
     """What it asks of its nodes beyond `labels`."""
@@ -186,7 +186,7 @@ def record_of(wanted: WantedResource, uid: str, created: datetime, origin: str =
 
 @stored()
 class Trouble(msgspec.Struct, frozen=True, kw_only=True):
-    """A node could not keep a resource's task alive; the resource is better placed elsewhere for a while."""
+    """A node could not keep a resource's task alive; the resource is placed elsewhere for a while if possible."""
 
     node: NodeId
     """The node that gave the task back."""
@@ -198,18 +198,18 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
     """Why the node could not keep the task alive."""
 
     strikes: int = 1
-    """How often this has happened lately; it is kept from there the longer."""
+    """How often this has happened lately; the more often, the longer the node does not get the resource."""
 
     since: datetime | None = None
     """When the first of these was, by the node's clock; None: an older Rota wrote the record."""
 
     epoch: Revision = NEVER
-    """Of the assignment that the node gave back; 0: an older Rota wrote the record."""
+    """Epoch of the assignment that the node gave back; 0: an older Rota wrote the record."""
 
 
 @stored()
 class ResourceStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How a resource is covered. The first four fields are named as seed 001 named them."""
+    """How a resource is covered. The first four fields have the names that seed 001 gave them."""
 
     ID: str
     """The uid of the resource."""
@@ -293,10 +293,10 @@ def state_of(status: ResourceStatus | None) -> CoverageState:
 
 @stored()
 class SavedState(msgspec.Struct, frozen=True, kw_only=True):
-    """What a task saved for the one that comes after it."""
+    """What a task saved for its successor."""
 
     epoch: int
-    """Under which it was saved."""
+    """The epoch under which it was saved."""
 
     state: dict[str, Any]
 
@@ -326,7 +326,7 @@ class Drain(msgspec.Struct, frozen=True, kw_only=True):
     """When the drain began."""
 
     deadline: datetime | None = None
-    """What is still there by then is stopped, whether another runs it or not."""
+    """Tasks still on the node by then are stopped, even if no other node runs them."""
 
     why: str = ""
     """The reason that was given; may be empty."""
@@ -337,7 +337,7 @@ class Drain(msgspec.Struct, frozen=True, kw_only=True):
 
 @stored()
 class PlacingRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """How the leader chooses nodes, for whoever wants to know what it would do."""
+    """How the leader chooses nodes, so that other processes can predict its choices."""
 
     policy: str
     avoid_for: timedelta
@@ -354,13 +354,13 @@ class Relief(msgspec.Struct, frozen=True, kw_only=True):
 
 @stored()
 class SlotsSet(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody gave a node another number of slots than its settings say."""
+    """A number of slots that an operator gave a node, in place of the one in its settings."""
 
     node: NodeId
     """The id of the node."""
 
     slots: int
-    """How many slots it has instead."""
+    """The number of slots."""
 
     since: datetime
     """When they were set."""
@@ -388,18 +388,18 @@ def labelled(configured: Mapping[str, str], given: LabelsSet | None) -> dict[str
 
 @stored()
 class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """A node is to ask the source of a kind. Whatever it writes of that expects this record as it read it."""
+    """An order to a node to query the source of a kind. Every commit of the result expects this record unchanged."""
 
     kind: str
     node: NodeId
     nonce: str
-    """Of this query alone; its outcome bears it."""
+    """The name of this query; its outcome repeats it."""
 
     asked: datetime
     """When, by the store's clock."""
 
     term: TermNumber
-    """The leader's."""
+    """The term of the leader that ordered it."""
 
     force: bool = False
     """Is the list to be applied however much it drops?"""
@@ -454,7 +454,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
 
 @stored()
 class SyncRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody wants a kind's source to be asked now."""
+    """A request to query a kind's source now."""
 
     kind: str
     force: bool = False

@@ -1,8 +1,8 @@
 """Setbacks: how often each task failed on this node in a row, also under earlier placements.
 
-A task that is given back may come to the same node again: there may be no better one. Then it waits as long as its
-failures say, and one more of them is enough to give it back. They count for the same spec and the same generation of
-the app only, so that what was fixed starts at once, and are forgotten after `REMEMBER`.
+A task that is given back may be placed on the same node again if no node is better. Then it waits, longer with each
+failure in a row, and one more failure is enough to give it back. They count for the same spec and the same generation
+of the app only, so that what was fixed starts at once, and are forgotten after `REMEMBER`.
 
 Pure: time arrives as an argument.
 """

@@ -77,11 +77,11 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
     """What its nodes must be labelled with, beside what its kind says."""
 
     tags: dict[str, str] = msgspec.field(default_factory=dict)
-    """What others can name it by in their affinity."""
+    """Tags that other resources can name in their affinity."""
 
     affinity: Affinity = NO_AFFINITY
     spec: dict[str, Any] = msgspec.field(default_factory=dict)
-    """What its function is told about it. JSON."""
+    """What its function is given. JSON."""
 
     @classmethod
     def parse(

@@ -15,7 +15,7 @@ from rota.model.ids import NodeId, Revision
 from rota.resources.core.records import NEVER, ResourceStatus, Trouble
 
 FORGET = timedelta(minutes=30)
-"""After so long without another, one strike less counts."""
+"""After this long without another failure, one strike less counts."""
 
 LONGEST = timedelta(days=1)
 
@@ -50,7 +50,7 @@ def rest(trouble: Trouble) -> timedelta:
 
 
 def resting(trouble: Trouble, now: datetime, written: Revision) -> bool:
-    """Does a resource rest from the node of this trouble, for somebody who does not know when the leader saw it?
+    """Does a resource rest from the node of this trouble, for a caller that does not know when the leader saw it?
 
     `now` is the store's clock, `written` when the resource's record was last written: if that was after the placement
     that failed, it is taken for fixed. The leader knows more: it also sees that a node has other code since.
@@ -81,12 +81,12 @@ def why_failing(status: ResourceStatus, now: datetime) -> str:
 
 
 def told(trouble: Trouble) -> str:
-    """What happened, as a sentence about the resource."""
+    """The trouble as a sentence about the resource."""
     return f"node {trouble.node} gave it back at {_when(trouble)}"
 
 
 def noted(trouble: Trouble) -> str:
-    """What happened, where the node is named beside it."""
+    """The trouble as text to stand beside the node's name."""
     return f"{GIVEN_BACK} {_when(trouble)}"
 
 

@@ -70,7 +70,7 @@ class ResourceView(msgspec.Struct, frozen=True, kw_only=True):
     """How many of its assigned tasks run, as far as nodes have reported that one fails; None: nobody knows yet."""
 
     def with_status(self, status: ResourceStatus | None) -> "ResourceView":
-        """The same resource, covered so."""
+        """The same resource with this status."""
         return replace(self, status=status, state=state_of(status), running=status.running if status else None)
 
     @property
@@ -101,7 +101,7 @@ class ResourcePage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KindView(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind of resource, as an app declares it. Durations are written as people write them."""
+    """A kind of resource, as an app declares it. Durations are written like `90s`."""
 
     name: str
     app: str
@@ -194,7 +194,7 @@ def read_changes(record: ResourceRecord, changes: Mapping[str, object]) -> Resou
 
 
 def _only(check: Check, given: Mapping[str, object], known: tuple[str, ...]) -> None:
-    """Invalid names the first field that there is not."""
+    """Raises Invalid naming the first unknown field."""
     for name in given:
         if name not in known:
             guess = did_you_mean(name, known) or f"; there are {', '.join(known)}"

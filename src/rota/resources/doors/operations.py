@@ -1,8 +1,8 @@
-"""Operations on resources: what can be asked of them, as plain functions on the store.
+"""Operations on resources: the requests of every door, as plain functions on the store.
 
-An operation says what its caller must be allowed to do, and how it is asked (`doors.verbs`). None of them needs the
-leader: they read and write records, and the leader follows the store. Writes expect what they were decided on. Where
-the caller names no version, a write that came too late is decided again.
+An operation declares the permission it needs and its routes (`doors.verbs`). None of them needs the leader: they read
+and write records, and the leader follows the store. Writes expect the revisions they were decided on. If the caller
+names no version, a write that lost a race is decided again.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ async def create_resource(
 ) -> ResourceView:
     """Make a resource. With `wait`, return when the leader has placed it or said why not, or when that time is over.
 
-    `key` names the request of its caller: asked again with the same key and fields, it is the same resource.
+    `key` is an idempotency key: a repeated request with the same key and fields returns the same resource.
     """
     wanted = read_resource(fields)
     check_wait(wait)
@@ -102,7 +102,7 @@ async def list_resources(
         raise Invalid(f"limit is {limit}; it must be from 1 to {MAX_PAGE}")
     wanted = ResourceFilter(kind, prefix, pending, limit)
     while True:
-        with suppress(Compacted):  # somebody compacts without mercy
+        with suppress(Compacted):  # the store is compacted faster than the page is read
             return await page_of(store, wanted, token)
 
 
@@ -120,10 +120,10 @@ async def update_resource(
         _expect_version(entry, version)
         changed, modified = read_changes(record, changes), entry.modified
         declared = await store.get(keys.kind(kind))
-        if declared is not None:  # one that nobody declares any more may still be changed
+        if declared is not None:  # a resource of a kind that is no longer declared may still be changed
             declaration = codec.decode(KindRecord, declared.value)
             check_replicas(declaration, changed.id, changed.replicas)
-            if changed.spec != record.spec:  # an old spec may stay as it is, whatever the app has become
+            if changed.spec != record.spec:  # an old spec may stay even if the app's schema has changed
                 check_spec(declaration, changed.id, changed.spec)
         if changed != record:
             revision = await _written(store, Put(entry.key, codec.encode(changed)), entry)

@@ -1,4 +1,4 @@
-"""Having the source of a kind asked now, instead of when it is due."""
+"""Querying the source of a kind now, instead of when it is due."""
 
 import asyncio
 from contextlib import aclosing, suppress
@@ -22,11 +22,11 @@ from rota.store.follow import follow
 from rota.store.port import Absent, At, Put, Store
 
 MARGIN = timedelta(seconds=30)
-"""How much longer than the source may take the leader is waited for, unless the caller says how long."""
+"""How long to wait for the leader beyond the source's timeout, unless the caller gives a time."""
 
 
 class Synced(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of asking a source."""
+    """The result of querying a source."""
 
     listing: Listing | None
     """The list; null if the caller did not wait."""
@@ -36,9 +36,9 @@ class Synced(msgspec.Struct, frozen=True, kw_only=True):
 async def sync_source(
     store: Store, kind: KindName, *, force: bool = False, no_wait: bool = False, wait: Wait = None
 ) -> Listing | None:
-    """Have the source of a kind asked now, and return what came of it; None with `no_wait`.
+    """Query the source of a kind now, and return the result; None with `no_wait`.
 
-    With `force` the list is applied however much it drops. Raises Unknown if nothing came in time.
+    With `force` the list is applied however many resources it drops. Raises Unknown if there is no result in time.
     """
     record = await _with_source(store, kind)
     asked = await _request(store, kind, force)
@@ -48,7 +48,7 @@ async def sync_source(
 
 
 async def _with_source(store: Store, name: str) -> KindRecord:
-    """The kind; Invalid if there is none, or if nobody lists its resources."""
+    """The kind; Invalid if there is none, or if it has no source."""
     known = {record.name: record for record in await list_kinds(store)}
     record = known.get(name)
     if record is None:
@@ -60,7 +60,7 @@ async def _with_source(store: Store, name: str) -> KindRecord:
 
 
 async def _request(store: Store, kind: str, force: bool) -> Revision:
-    """Ask the leader; when that was written. A request that nobody took up yet loses nothing of its force."""
+    """Write the request; returns its revision. A request that is not taken up yet keeps its `force`."""
     key = keys.sync(kind)
     while True:
         entry = await store.get(key)
@@ -73,7 +73,7 @@ async def _request(store: Store, kind: str, force: bool) -> Revision:
 
 
 async def _outcome(store: Store, kind: str, asked: Revision, longest: timedelta) -> Listing:
-    """What came of the first query since."""
+    """The result of the first query since then."""
     with suppress(TimeoutError):
         async with asyncio.timeout(longest.total_seconds()), aclosing(follow(store, keys.listing(kind))) as entries:
             async for entry in entries:

@@ -1,4 +1,4 @@
-"""Why a resource is where it is, and what came of asking a source of resources."""
+"""Why a resource is where it is, and the result of querying a source."""
 
 from contextlib import aclosing
 from datetime import timedelta
@@ -81,7 +81,7 @@ async def why_source(store: Store, kind: KindName) -> Why:
 
 
 async def _why_unplaced(store: Store, view: ResourceView) -> str:
-    """Why nobody has said anything of a resource yet."""
+    """Why a resource has no status yet."""
     if await store.get(keys.LEADER) is None:
         return "no node leads, so nothing is placed; start a node that may lead"
     return "the leader has not looked at it yet; ask again in a moment"

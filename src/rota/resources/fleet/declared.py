@@ -1,10 +1,10 @@
 """Declared resources: the leader keeps those in the store that its own settings declare.
 
 They are compared when a term begins, when the settings were read again, and whenever a resource or a kind changes: what
-somebody deletes of them comes back. If nodes have different files, the leader's counts. A node without any file has
-nothing to say, and leaves them alone.
+is deleted of them comes back. If nodes have different files, the leader's counts. A leader without any file leaves the
+stored ones alone.
 
-One that its kind does not take is told and left as it is; the others are written all the same.
+One that its kind does not take is logged and left as it is; the others are written.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from rota.store.records import understood
 log = logging.getLogger(__name__)
 
 WRITES = 50
-"""Of one commit: specs and labels may be large."""
+"""Writes in one commit: specs and labels may be large."""
 
 RETRY = 0.5
 """Seconds to wait for a store that is away."""
@@ -97,7 +97,7 @@ class _DeclaredSync:
                 self._declared.changed.set()
 
     async def _apply(self) -> None:
-        if self._declared.wanted is None:  # the file is gone: there is nothing to say any more
+        if self._declared.wanted is None:  # the file is gone: no resources are declared any more
             return
         stored, misfits = self._stored(), self._misfits()
         wanted = [each for each in self._declared.wanted or () if each.name not in misfits]
@@ -131,7 +131,7 @@ class _DeclaredSync:
             record = understood(ResourceRecord, entry)
             if record is not None and (record.origin == ORIGIN or name in declared):
                 found[name] = record
-            elif name in declared:  # a newer Rota wrote it: somebody else's business
+            elif name in declared:  # a newer Rota wrote it: leave it to nodes of that version
                 kind, _, id = name.partition("/")
                 found[name] = ResourceRecord(uid="", kind=kind, id=id, created=self._clock.wall(), origin="unknown")
         return found

@@ -1,4 +1,4 @@
-"""Sources: the leader has a node ask each of them, when the term begins and every so often.
+"""Sources: the leader has a node query each of them, when the term begins and once in each period.
 
 A query is a record that names the node; the node follows the records and answers with another
 (`resources.node.queries`). So the leader may die at any point, and the next one goes on from what the store says. A
@@ -43,10 +43,10 @@ RECORDS: dict[Key, type] = {
 """What is followed."""
 
 RETRY = 0.5
-"""Seconds to wait for a store that is away, and after somebody was faster."""
+"""Seconds to wait for a store that is away, and after a Conflict."""
 
 LONGEST = timedelta(hours=1)
-"""Between two looks, whatever is due."""
+"""The most time between two checks."""
 
 
 async def query_sources(term: Term, clock: Clock) -> None:
@@ -64,7 +64,7 @@ async def query_sources(term: Term, clock: Clock) -> None:
 
 
 class SourcesView:
-    """The records that decide who asks which source, kept true by the watch."""
+    """The records that decide which node queries which source, kept up to date by the watch."""
 
     def __init__(self) -> None:
         self.revision = Revision(0)
@@ -127,7 +127,7 @@ class SourcesView:
 
 
 class _Asking:
-    """One view, kept true, and the queries it asks for."""
+    """Keeps one view up to date, and writes the queries that are due."""
 
     def __init__(self, term: Term, view: SourcesView, clock: Clock, began: datetime, since: float) -> None:
         self._term, self._view, self._clock, self._began, self._since = term, view, clock, began, since
@@ -187,8 +187,8 @@ class _Asking:
         try:
             reached = await self._term.commit(*writes, expect=expect)
         except (Conflict, Unavailable, Unknown) as error:
-            # Perhaps written, perhaps not: the watch will tell, and until it has, the expectation keeps us from asking
-            # twice.
+            # Perhaps written, perhaps not: the watch will show it, and until then the expectation prevents a second
+            # query.
             log.debug("query not written", extra={"kind": kind, "why": str(error)})
             return timedelta(seconds=RETRY)
         log.info("source asked", extra={"kind": kind, "node": ask.node, "force": ask.force, "term": self._term.number})

@@ -4,11 +4,11 @@ An async function has the main thread's event loop, with the agent's channel bes
 thread to itself; another thread listens to the agent, and tells it through `task.stopping`, and a third one takes its
 messages to the relay.
 
-What a task has emitted is acked, or its time is over, before its end is told: by then another may be placed, and of an
-exclusive one nothing would be taken any more.
+What a task has emitted is acked, or its time is over, before its end is reported: after the report another task may be
+placed, and messages of an exclusive task would be refused.
 
-Exclusive work is on a leash (`runtime.worker.deadline`). It begins only when the agent has said until when it may act:
-what came with the fork may be long past when the app's hooks have run.
+Exclusive work has a deadline (`runtime.worker.deadline`). It begins only when the agent has sent one: the deadline that
+came with the fork may have passed by the time the app's hooks have run.
 """
 
 import asyncio
@@ -168,7 +168,7 @@ class AloneSync:
             pass
 
     def _take(self, pipe: Pipe, message: PipeMessage | None) -> bool:
-        """Heed one message; False if there will be no more."""
+        """Handle one message; False if there will be no more."""
         match message:
             case Deadline() if self._order.is_exclusive:
                 self._leash.extend(message)

@@ -1,7 +1,7 @@
 """Assignments: what the store says this node should run, as whole sets of orders.
 
-Read at one revision and watched from there; each commit makes a new set. A store that is away changes nothing: what
-runs runs on. After a gap the whole set is read again, so nothing is missed, and nothing is asked of the leader.
+They are read at one revision and watched from there; each commit makes a new set. While the store is away, running
+tasks go on. After a gap the whole set is read again, so no change is missed, and the leader is not asked.
 """
 
 import asyncio
@@ -36,14 +36,14 @@ TOGETHER = 0.1
 """Seconds that the first of them waits for the others."""
 
 TOLD = 100
-"""Tasks of which it is said in one commit that they run."""
+"""Tasks reported as running in one commit."""
 
 CONFIRM = 0.2
 """Seconds between looks at whether a task that must be confirmed has stopped."""
 
 
 class TaskRunner(Protocol):
-    """Who runs tasks."""
+    """What runs the tasks of a node."""
 
     def want(self, orders: Iterable[Order]) -> None:
         """Run exactly these."""
@@ -66,10 +66,10 @@ async def follow_assignments(
     *,
     look: float = CONFIRM,
 ) -> None:
-    """Have the work do what the store says, now and whenever that changes, for ever.
+    """Have `work` run what the store says, now and after each change, until cancelled.
 
-    An assignment that is to be confirmed is no order. It is deleted when its task has ended; so is one whose task the
-    work gives back, together with a note why. `look`: seconds between looks at what became of such tasks.
+    An assignment that is to be confirmed is no order. It is deleted when its task has ended; so is one whose task
+    `work` gives back, together with a note why. `look`: seconds between checks of such tasks.
     """
     async with asyncio.TaskGroup() as parts:
         known = AssignmentOrders(node)
@@ -111,7 +111,7 @@ class AssignmentOrders:
         return [held.order for held in self._read.values() if held.order is not None]
 
     def adopt(self) -> None:
-        """Go by what was read last."""
+        """Use what was read last."""
         self._held = self._read
 
     def leaving(self, returned: Mapping[str, str]) -> list[tuple[str, Entry, Assignment]]:
@@ -173,7 +173,7 @@ async def _with_saved(store: Store, order: Order) -> Order:
 
 
 async def _give_back(store: Store, node: NodeId, known: AssignmentOrders, work: TaskRunner, look: float) -> None:
-    """Delete assignments whose task was to end here, and has."""
+    """Delete assignments whose task was to end here and has ended."""
     while True:
         await asyncio.sleep(look)
         returned = work.returned()
@@ -198,7 +198,7 @@ async def _trouble(store: Store, node: NodeId, told: Assignment, epoch: Revision
 
 
 async def _tell_reliefs(store: Store, known: AssignmentOrders, work: TaskRunner, look: float) -> None:
-    """Say of each task that is to relieve another that it runs, once."""
+    """Report once for each task that is to relieve another that it runs."""
     told: dict[str, int] = {}
     while True:
         await asyncio.sleep(look)
@@ -223,7 +223,7 @@ async def _tell_reliefs(store: Store, known: AssignmentOrders, work: TaskRunner,
 
 
 async def _sets(store: Store, prefix: str, jitter: Callable[[], float]) -> AsyncGenerator[Iterable[Entry], None]:
-    """The assignments, whole, now and after each change; changes that come thick and fast are taken together."""
+    """The whole set of assignments, now and after each change; changes in quick succession are taken together."""
     entries: dict[str, Entry] = {}
     news = asyncio.Event()
 

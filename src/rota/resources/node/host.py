@@ -88,7 +88,7 @@ class Host:
         offer = offer_of(self._brief, life, partial(self._save, order), self._emitter)
         running = run_task(kind, order, offer, lambda: self._channel.send(started))
         context = copy_context()
-        context.run(about.set, work_of(order))  # what it prints is told apart from what other tasks print
+        context.run(about.set, work_of(order))  # its output is kept separate from that of other tasks
         task = self._tasks[order.task, order.epoch] = asyncio.create_task(running, name=order.task, context=context)
         task.add_done_callback(partial(self._done, order))
 
@@ -96,11 +96,11 @@ class Host:
         self._reports.add(Save(order.task, order.epoch, state))
 
     def _done(self, order: Order, task: asyncio.Task[TaskOutcome]) -> None:
-        """Whatever becomes of a task ends here, once; also if it was cancelled before its first step."""
+        """Called once when a task ends in any way, also if it was cancelled before its first step."""
         try:
             outcome = TaskOutcome(True) if task.cancelled() else task.result()
             self._reports.add(TaskEnded(order.task, order.epoch, outcome.was_asked, outcome.error))
-        except BaseException as error:  # the agent would take the task for one that runs: end, so that it knows better
+        except BaseException as error:  # else the agent would believe that the task still runs
             self._failure = error
             self._over.set()
         self._ended += 1
@@ -119,7 +119,7 @@ class Host:
             await asyncio.sleep(self._brief.beat)
 
     def _tell_who_is_silent(self) -> None:
-        """Each silent task once; what becomes of it is for others to say."""
+        """Report each silent task once; the agent decides what to do about it."""
         for (task, epoch), life in list(self._lives.items()):
             if silent := silence_of(self._app, task, epoch, life):
                 del self._lives[task, epoch]

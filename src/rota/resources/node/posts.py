@@ -40,7 +40,7 @@ def order_posts(orders: Iterable[Order], app: AppSummary, config: RuntimeConfig)
             pool = WorkerPool(
                 f"task:{order.task}",
                 1,
-                # Two of a stream would say different things of one task.
+                # Two workers of a stream task would report different statuses for it.
                 breaks_first=order.is_exclusive or is_stream,
                 version=order.epoch,
                 needs_lease=order.is_exclusive,

@@ -1,6 +1,6 @@
-"""Queries: this node asks the sources that the leader names it for, and applies what they list.
+"""Queries: this node queries the sources that the leader assigns to it, and applies their lists.
 
-The source runs in an executor, never in the agent, and within its time. A list that does not come, or that cannot be,
+The source runs in an executor, never in the agent, with a timeout. A list that does not arrive, or is not valid,
 changes nothing. What it changes is decided by `resources.core.listing` and written in commits of at most 100 writes;
 each expects the query as it was read, so a node that is late, and was replaced, writes nothing more. The last commit
 says what came of the query. A node that dies on the way leaves part of the list applied; whoever is asked next compares
@@ -48,10 +48,10 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 WRITES = 99
-"""Changes of one commit; the outcome comes on top."""
+"""Changes in one commit, without the outcome."""
 
 BYTES = 900 * 1024
-"""Of the values of one commit, the outcome apart."""
+"""Bytes of the values in one commit, without the outcome."""
 
 PAGE = 1000
 
@@ -59,7 +59,7 @@ _LIST = msgspec.json.Decoder(list[ListedResource])
 
 
 class SourceRunner(Protocol):
-    """Who runs the app."""
+    """What runs the app."""
 
     def kinds(self) -> list[KindRecord]:
         """The kinds of resources that the app declares."""
@@ -77,7 +77,7 @@ async def answer_queries(
     tell: Tell,
     jitter: Callable[[], float] = random,
 ) -> None:
-    """Ask sources as the store says, for ever."""
+    """Query sources as the store says, until cancelled."""
     answering: dict[str, tuple[Revision, asyncio.Task[None]]] = {}
     async with asyncio.TaskGroup() as parts, aclosing(follow_all(store, keys.QUERIES, jitter)) as coming:
         async for news in coming:
@@ -88,7 +88,7 @@ async def answer_queries(
 def _take_up(
     parts: asyncio.TaskGroup, answering: dict[str, tuple[Revision, "asyncio.Task[None]"]], answer: "_QueryRun"
 ) -> None:
-    """Answer a query if it is for this node; the one before it, of the same kind, is of no use any more."""
+    """Answer a query if it is for this node, and cancel the previous query of the same kind."""
     key, revision = answer.query_entry.key, answer.query_entry.modified
     if key in answering:
         if answering[key][0] == revision:
@@ -157,7 +157,7 @@ class _QueryRun:
         return listed
 
     async def _insist(self, work: Callable[[], Awaitable[T]]) -> T | None:
-        """What comes of it when it is done; None if another query has taken the place of this one."""
+        """The outcome, retried until it is known; None if another query has replaced this one."""
         waits = delays(*RETRY, random)
         while True:
             try:
@@ -219,7 +219,7 @@ class _QueryRun:
     def _changes(
         self, kind: str, found: ApplyListing, stored: dict[str, tuple[ResourceRecord, Revision]]
     ) -> Iterator[_Change]:
-        """What to write; first what comes, then what goes."""
+        """What to write: first additions and changes, then deletions."""
         now = self._clock.wall()
         for each in found.add:
             key = keys.resource(kind, each.id)
@@ -251,7 +251,7 @@ class _QueryRun:
         await self._store.commit(*writes, expect=(*self._fence, *(change.expect for change in changes)))
 
     def _outcome(self, query: Query, last: Listing | None) -> Listing:
-        """What is known before anything came: a list that was held stays so until another comes."""
+        """The outcome before the list arrives; a held list stays held until another one arrives."""
         return Listing(
             kind=query.kind,
             nonce=query.nonce,
@@ -275,7 +275,7 @@ class _QueryRun:
             page = await self._store.scan(prefix, after=after, limit=PAGE, at=at)
             for entry in page.entries:
                 record = understood(ResourceRecord, entry, log)
-                # What a newer Rota wrote is somebody else's business.
+                # What a newer Rota wrote is left to nodes of that version.
                 unknown = ResourceRecord(
                     uid="", kind=kind, id=entry.key.removeprefix(prefix), created=self._clock.wall(), origin="unknown"
                 )

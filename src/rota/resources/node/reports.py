@@ -1,4 +1,4 @@
-"""What the tasks of a worker report to the agent: what they save, and how they end.
+"""What the tasks of a worker report to the agent: the states they save, and how they end.
 
 Reports wait here while the channel has no room. A state that still waits is replaced by a newer one of the same task,
 so what waits is bounded by the number of tasks, and a task that saves too often delays nobody but itself. A task's end

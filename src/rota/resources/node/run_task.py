@@ -65,11 +65,11 @@ class TaskIdentity(Protocol):
 
 
 Save = Callable[[bytes], None]
-"""Hands a state, as JSON, to whoever keeps it."""
+"""Hands over a state, as JSON, to be saved."""
 
 
 class Life:
-    """Signs of life of one task: what it emitted, and what it said of itself. One blocked in `emit` is alive."""
+    """Signs of life of one task: its messages and its own reports. A task blocked in `emit` is alive."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -82,12 +82,12 @@ class Life:
         self._last = self._now()
 
     def __enter__(self) -> None:
-        """It begins to emit, and may wait for somebody to take its messages."""
+        """Begin to emit; the task may wait until its messages are accepted."""
         # Not a generator with a decorator: that alone was a fifth of what `emit` costs.
         self._emitting += 1
 
     def __exit__(self, *_: object) -> None:
-        """Its messages are taken, or it gave up."""
+        """End to emit: the messages were accepted, or the task gave up."""
         self._emitting -= 1
         self._last = self._now()
 

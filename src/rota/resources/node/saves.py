@@ -1,6 +1,6 @@
 """What tasks save: the newest state of each, written at most once a second, under its epoch.
 
-Saving hands the state over and returns; what is saved again before it was written replaces it. The write expects the
+Saving hands the state over and returns; a newer state replaces one that is not written yet. The write expects the
 task's assignment at its epoch, so a task that was placed elsewhere meanwhile cannot overwrite what its successor saved.
 When a task or the node stops in order, what is left is written before its assignment is given back.
 """
@@ -42,12 +42,12 @@ class Saves:
         return task in self._unwritten
 
     def forget_all_but(self, tasks: set[str]) -> None:
-        """Tasks that are not ours any more need no memory, once what they saved last was written or refused."""
+        """Drop the states of tasks that this node no longer has, once they were written or refused."""
         for task in self._newest.keys() - tasks - self._unwritten:
             del self._newest[task]
 
     async def write(self, store: Store, node: NodeId) -> None:
-        """Write what is saved, for ever."""
+        """Write what is saved, until cancelled."""
         while True:
             await asyncio.sleep(PACE)
             await self.flush(store, node)

@@ -33,7 +33,7 @@ from rota.runtime.pipes.worker import Finish
 log = logging.getLogger(__name__)
 
 RESTS = 3.0
-"""Times as long as a look at all tasks took, until the next one."""
+"""The pause between two reconciles, as a multiple of the time that the last one took."""
 
 LONGEST_REST = 0.5
 """Seconds."""
@@ -155,8 +155,8 @@ class Tasks:
     def _reconcile_soon(self) -> None:
         """Reconcile once for all that comes at a time.
 
-        Each time looks at every task of the node. With thousands of them that took most of the agent's time while they
-        were started, a hundred by a hundred; so it rests for a few times as long as it took.
+        A reconcile goes through every task of the node. With thousands of tasks, starting a hundred at a time, this
+        took most of the agent's time; so the next one waits for a few times as long as the last one took.
         """
         if not self._is_due:
             self._is_due = True
@@ -352,7 +352,7 @@ def _portion(worker: Worker) -> int:
 
 
 def was_apart(worker: Worker) -> bool:
-    """Did it run suspects? Then they wait, and not their host."""
+    """Did it run suspects? Then the tasks wait before they start again, not the host."""
     return worker.phase == WorkerPhase.READY and _portion(worker) > 0
 
 

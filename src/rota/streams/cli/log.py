@@ -89,7 +89,7 @@ def append(url: str, partition: int | None, key: str | None, is_json: bool) -> N
 
     Example: tail -F access.log | rota log append log:///var/lib/rota/clicks
     """
-    logging.getLogger("rota").addHandler(logging.NullHandler())  # what it warns of is told below
+    logging.getLogger("rota").addHandler(logging.NullHandler())  # its warning is printed below
     counts: Counter[int] = Counter()
     with open_log(url) as log:
         for lines in _lines(sys.stdin.buffer):
@@ -103,7 +103,7 @@ def append(url: str, partition: int | None, key: str | None, is_json: bool) -> N
 
 
 def _lines(source: BinaryIO) -> Iterator[list[bytes]]:
-    """The lines that have come, as soon as they have; the last one needs no end."""
+    """The complete lines read so far, as soon as they arrive; the last one needs no newline."""
     rest = b""
     while part := os.read(source.fileno(), READ):
         *lines, rest = (rest + part).split(b"\n")
@@ -123,9 +123,11 @@ def _records(lines: Sequence[bytes], key: str | None, *, is_json: bool) -> list[
 
 @command.command()
 @click.argument("url", metavar="URL")
-@click.option("--partition", "numbers", type=click.IntRange(min=0), multiple=True, help="Only this; may be repeated.")
+@click.option(
+    "--partition", "numbers", type=click.IntRange(min=0), multiple=True, help="Only this partition; may be repeated."
+)
 @click.option("--offset", type=click.IntRange(min=0), metavar="OFFSET", help="Begin there.")
-@click.option("--since", type=click.DateTime(["%Y-%m-%dT%H:%M:%S%z"]), metavar="TIME", help="Begin at that time.")
+@click.option("--since", type=click.DateTime(["%Y-%m-%dT%H:%M:%S%z"]), metavar="TIME", help="Begin at this time.")
 @click.option(
     "-n",
     "last",
@@ -157,7 +159,7 @@ def tail(
     try:
         is_json = is_json or not tables.is_for_people()
         is_whole = asyncio.run(_tail(url, numbers, offset, since, last, follow=follow, is_json=is_json))
-    except BrokenPipeError:  # whoever reads has seen enough
+    except BrokenPipeError:  # the reader closed the pipe
         _end_quietly()
     if not is_whole:
         click.get_current_context().exit(1)
@@ -173,7 +175,7 @@ async def _tail(
     follow: bool,
     is_json: bool,
 ) -> bool:
-    """Show records; were none lost?"""
+    """Show records; True if none were lost."""
     async with open_source(url) as source:
         bounds = await source.bounds(numbers or await source.partitions())
         begin = await _begin(source, bounds, offset, since, last)
@@ -216,7 +218,7 @@ def _print(partition: int, record: Record, *, is_json: bool) -> None:
 
 
 def _end_quietly() -> NoReturn:
-    """End without a complaint about an output that nobody reads."""
+    """Exit without an error when the reader of stdout has gone."""
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     click.get_current_context().exit(0)
@@ -243,7 +245,7 @@ def ls(url: str) -> None:
 @command.command()
 @log_url
 @click.option("--partition", type=click.IntRange(min=0), help="Which partition; needed with --before.")
-@click.option("--before", type=click.IntRange(min=0), metavar="OFFSET", help="Delete what comes before this.")
+@click.option("--before", type=click.IntRange(min=0), metavar="OFFSET", help="Delete the records before this offset.")
 @click.option("--retain", is_flag=True, help="Apply the log's own retention settings now, to all partitions.")
 @options.output(Shape.OBJECT)
 def truncate(url: str, partition: int | None, before: int | None, retain: bool) -> None:

@@ -1,4 +1,4 @@
-"""`rota streams`: what streams read and publish, and what is wanted of them.
+"""`rota streams`: what streams read and publish, and the changes operators ask for.
 
 Each verb reaches the fleet through the doors of a node or through the store; the leader does what is asked. `read` and
 `verify` read the output itself, and so work on the store alone.
@@ -44,7 +44,7 @@ yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmati
 
 @click.group(cls=Verbs)
 def command() -> None:
-    """Look at streams, stop them, and say where they go on."""
+    """Look at streams, stop them, and set their offsets."""
 
 
 @command.command()
@@ -373,7 +373,7 @@ def verify(
 
 
 def _ask(is_sure: bool, question: str) -> None:
-    """Go on only if somebody wants it."""
+    """Ask for confirmation, and exit unless the user agrees."""
     if is_sure:
         return
     if not sys.stdin.isatty():

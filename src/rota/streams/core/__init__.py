@@ -1,1 +1,1 @@
-"""What becomes of a stream's task groups. Pure: snapshots in, records out, time as an argument."""
+"""The decisions about a stream's task groups. Pure: snapshots in, records out, time as an argument."""

@@ -1,8 +1,8 @@
 """The chain of a stream's groups: each partition goes from its committed offset through group after group.
 
 A group starts where those before it end, partition by partition. What is published of a stream moves along that chain.
-A group that is not on it can never publish: it, and everybody who starts where it ends, is given up, and their
-partitions are read again from the committed offsets. Nothing is lost or doubled by that: they had not published.
+A group that is not on it can never publish: it is given up, and so is every group that starts where it ends. Their
+partitions are read again from the committed offsets. No record is lost or doubled: those groups had not published.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ def followers(group: Group, groups: Iterable[Group]) -> list[Group]:
 
 
 def is_published(group: Group, committed: Offsets) -> bool:
-    """Is all of it in the output?"""
+    """Is everything the group read in the output?"""
     return group.phase is Phase.PUBLISHING and all(
         committed.get(partition, -1) >= end for partition, end in group.ends.items()
     )
@@ -70,7 +70,7 @@ def starts(partitions: Sequence[int], groups: Iterable[Group], committed: Offset
 
 
 def is_complete(offsets: Offsets, upto: Offsets) -> bool:
-    """Is everything behind these offsets that a stream is to read, which ends somewhere?"""
+    """Have these offsets reached the end that the stream declares?"""
     return bool(upto) and all(partition in upto and at >= upto[partition] for partition, at in offsets.items())
 
 
@@ -84,9 +84,9 @@ def next_offsets(group: Group, committed: Offsets) -> tuple[int, dict[int, int]]
 
 
 def _why_off(group: Group, at: Mapping[int, int]) -> str:
-    """Why the chain, which has come to `at`, does not go through a group; nothing if it does.
+    """Why the chain, whose next offsets are `at`, does not go through a group; empty if it does.
 
-    It has come to the group's start, or, if some of the group is published, to the end of one of its sequences.
+    The chain goes through the group if `at` is its start or, once some of it is published, the end of a sequence of it.
     """
     here = {partition: at.get(partition) for partition in group.partitions}
     if any(point == here for point in (group.starts, *group.sequences)):

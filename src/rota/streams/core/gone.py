@@ -1,6 +1,6 @@
 """Partitions that cannot be read on: the source has deleted what comes next, or is shorter than it was. Pure.
 
-They wait for somebody to say where to go on, and the others do not wait with them.
+They wait until an operator sets their offsets; the other partitions go on.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,8 +31,8 @@ def reached(groups: Iterable[Group], tasks: Iterable[StreamTaskStatus]) -> dict[
 def gone(spans: Mapping[int, Span], committed: Offsets, before: Offsets, held: Mapping[int, int]) -> dict[int, str]:
     """Partition → why it cannot be read on.
 
-    `before`: up to where the output was when the source was looked at. What was published since then is past an end
-    that was the end at that time, and nothing is amiss. `held`: up to where groups have come.
+    `before`: the committed offsets when the source was last queried. Offsets committed since may be past the ends that
+    the source reported then; that is no error. `held`: the offsets that groups have reached.
     """
     found = {}
     for partition, (start, end) in spans.items():

@@ -2,8 +2,8 @@
 
 `advance` looks at a group and at what its tasks say, and returns the group as it should be. To agree on the end of a
 sequence, all tasks stop where they are; the furthest of them, partition by partition, is where it ends; who is behind
-reads up to there. A task that does not answer is dismissed and replaced, and holds nobody up for longer than that; what
-it reported before is part of the agreement.
+reads up to there. A task that does not answer is dismissed and replaced; what it reported before is part of the
+agreement.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,11 +24,11 @@ STOPPED_EARLY = "ended while its group is still reading, killing task"
 
 FIRST_WAIT, LONGEST_WAIT = timedelta(seconds=1), timedelta(seconds=30)
 DOUBLINGS = 10
-"""More of them make no difference."""
+"""Dismissals after which the delay grows no further."""
 
 
 class Tuning(msgspec.Struct, frozen=True, kw_only=True):
-    """How patient a stream is."""
+    """The timeouts of a stream's groups and tasks."""
 
     duration: timedelta = timedelta(hours=1)
     """How long a group reads."""
@@ -53,7 +53,7 @@ class GroupMember(msgspec.Struct, frozen=True, kw_only=True):
     """When the leader first saw it, or this life of it: its node may have started its worker again."""
 
     status: StreamTaskStatus | None = None
-    """What it says; None if it has said nothing under this epoch."""
+    """The status it reported; None if it has reported none under this epoch."""
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +66,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
 def advance(
     group: Group, members: Sequence[GroupMember], tuning: Tuning, now: datetime, *, wish: Wish | None = None
 ) -> Group:
-    """The group as it should be now. `wish`: somebody wants it to end, if it is reading."""
+    """The group as it should be now. `wish`: why it should end if it is reading, if it should."""
     group, present = _without_the_silent(group, members, tuning, now)
     match group.phase:
         case Phase.READING:
@@ -86,9 +86,9 @@ def begin(group: Group, starts: Mapping[int, int], now: datetime) -> Group:
 
 
 def hesitation(group: Group) -> timedelta:
-    """How long a task that has failed waits before it lets another take its place.
+    """How long a failed task waits before another may take its place.
 
-    What fails one task after the other is rarely better a moment later, and each costs a process and several commits.
+    What failed one task usually fails the next one too, and each replacement costs a process and several commits.
     """
     if not group.failures:
         return timedelta()
@@ -104,8 +104,8 @@ def oldest_start(members: Sequence[GroupMember]) -> datetime | None:
 def reading_since(group: Group, members: Sequence[GroupMember], now: datetime) -> datetime | None:
     """When a group's tasks began to read, so far as that can be.
 
-    They say it by their own clocks. By those of the leader it was not before the group was made, nor is it in the
-    future: without that a leader whose clock is ahead would end every group the moment it has begun.
+    The tasks report it by their own clocks, so it is limited to the time from the group's creation to now by the
+    leader's clock. Otherwise a leader whose clock is ahead would end every group as soon as it has begun.
     """
     started = oldest_start(members)
     if started is None:
@@ -114,7 +114,7 @@ def reading_since(group: Group, members: Sequence[GroupMember], now: datetime) -
 
 
 def is_overdue(group: Group, patience: timedelta, now: datetime) -> bool:
-    """Has it been publishing for too long, with nothing to show for it?"""
+    """Has it been publishing for too long without progress?"""
     return group.phase is Phase.PUBLISHING and now - (group.progressed or group.since) > patience
 
 
@@ -130,12 +130,12 @@ def _checkpoint(group: Group, present: Sequence[GroupMember]) -> Wish | None:
 
 def _pausing(group: Group, present: Sequence[GroupMember], wish: Wish, now: datetime) -> Group:
     pausing = step(group, GroupEvent.END_WANTED, now, is_final=wish.is_final, why=wish.why)
-    # Where nobody has read on since the last agreement, that is the agreement.
+    # Where no task has read on since the last agreement, that one stands.
     return pausing if _readers(group, present) else _closed(pausing, (), now)
 
 
 def _readers(group: Group, present: Sequence[GroupMember]) -> list[StreamTaskStatus]:
-    """Those in the open sequence. Who starts, or reads again what is agreed already, is behind them."""
+    """The tasks in the open sequence; a task that starts, or reads an agreed sequence again, is not one of them."""
     return [
         member.status
         for member in present
@@ -149,14 +149,14 @@ def _readers(group: Group, present: Sequence[GroupMember]) -> list[StreamTaskSta
 
 
 def _agreed(group: Group, present: Sequence[GroupMember], tuning: Tuning, now: datetime) -> Group:
-    """The agreement, when everybody has answered who can; the group without the silent, when time is up."""
+    """The group with its agreement once every live task has answered; without the silent tasks once the time is up."""
     readers = _readers(group, present)
     answers = [status for status in readers if status.state is TaskState.PAUSED]
     missing = [status for status in readers if status.state is not TaskState.PAUSED]
     if missing and now - group.since <= tuning.pause_timeout:
         return group
     group = _dismissing(group, [(status.slot, Dismissal(epoch=status.epoch, why=NO_PAUSE)) for status in missing])
-    # What it said of itself before counts: whoever takes its place reads up to there, so a group always gets on.
+    # Its last report counts: the task that replaces it reads up to there, so a group always makes progress.
     return _closed(group, [*answers, *missing], now)
 
 
@@ -187,7 +187,8 @@ def _closed(group: Group, answers: Sequence[StreamTaskStatus], now: datetime) ->
 
 
 def _progressed(group: Group, present: Sequence[GroupMember], now: datetime) -> Group:
-    """Whoever comes further gives the group time; a task in another's place begins anew, and is measured by itself."""
+    """The group, with its deadline extended if a task made progress; a replacement is compared with its own earlier
+    reports."""
     said = [member.status for member in present if member.status]
     if not any(status.progress > group.reached.get(status.incarnation, 0) for status in said):
         return group
@@ -201,7 +202,7 @@ def _progressed(group: Group, present: Sequence[GroupMember], now: datetime) -> 
 def _without_the_silent(
     group: Group, members: Sequence[GroupMember], tuning: Tuning, now: datetime
 ) -> tuple[Group, list[GroupMember]]:
-    """The group with those dismissed that do not answer as they should, and those who are left."""
+    """The group with the tasks dismissed that do not answer in time, and the members that are left."""
     here = [member for member in members if not _is_dismissed(group, member)]
     silent = {member.slot: why for member in here if (why := _why_dismissed(group, member, tuning, now))}
     told = [(each.slot, Dismissal(epoch=each.epoch, why=silent[each.slot])) for each in here if each.slot in silent]
@@ -221,7 +222,7 @@ def _why_dismissed(group: Group, member: GroupMember, tuning: Tuning, now: datet
         return STOPPED_EARLY
     if status.started is not None or status.state not in (TaskState.STARTING, TaskState.STANDBY):
         return ""
-    was_ready = group.phase is Phase.READING or status.state is TaskState.STANDBY  # and had nothing to begin
+    was_ready = group.phase is Phase.READING or status.state is TaskState.STANDBY  # and had no offsets to begin from
     since = max(member.placed, group.since) if was_ready else member.placed
     return NO_START_TIME if now - since > tuning.status_timeout else ""
 

@@ -28,7 +28,7 @@ class Streak(msgspec.Struct, frozen=True):
     is_bad: bool = False
 
     def add(self, *, is_good: bool) -> "Streak":
-        """After one more."""
+        """The streak after one more result."""
         failures, successes = (0, self.successes + 1) if is_good else (self.failures + 1, 0)
         is_bad = successes < THRESHOLD if self.is_bad else failures >= THRESHOLD
         return Streak(failures, successes, is_bad)
@@ -47,10 +47,10 @@ class StreamHealth(msgspec.Struct, frozen=True, kw_only=True):
     """Since when a task cannot read or publish, without a break."""
 
     has_looked: bool = False
-    """Was there one look without any failure?"""
+    """Has one check passed without any failure?"""
 
     def looked(self, *, is_good: bool) -> "StreamHealth":
-        """After a look."""
+        """The health after source, output and groups were checked."""
         return replace(self, looks=self.looks.add(is_good=is_good), has_looked=self.has_looked or is_good)
 
     def saw_trouble(self, trouble: str, now: datetime) -> "StreamHealth":
@@ -58,11 +58,11 @@ class StreamHealth(msgspec.Struct, frozen=True, kw_only=True):
         return replace(self, troubled=(self.troubled or now) if trouble else None)
 
     def is_troubled(self, now: datetime) -> bool:
-        """Has it lasted too long?"""
+        """Has a task been unable to read or publish for too long?"""
         return self.troubled is not None and now - self.troubled >= TROUBLED
 
     def tasked(self, *, failures: int, agreements: int, publishes: int) -> "StreamHealth":
-        """After what became of tasks. While one of them is in trouble, an agreement proves nothing."""
+        """The health after tasks failed or groups published. While a task is in trouble, an agreement is no success."""
         tasks, successes = self.tasks, publishes + (0 if self.troubled else agreements)
         for is_good in (*[False] * failures, *[True] * successes):
             tasks = tasks.add(is_good=is_good)
@@ -72,7 +72,7 @@ class StreamHealth(msgspec.Struct, frozen=True, kw_only=True):
 def state(
     health: StreamHealth, wishes: StreamWishes, *, is_idle: bool, is_complete: bool = False, is_troubled: bool = False
 ) -> StreamState:
-    """What is shown: the first of these that it is."""
+    """The state to show: the first one below that applies."""
     shown = {
         StreamState.STOPPING: wishes.is_terminated,
         StreamState.UNHEALTHY_SUPERVISOR: health.looks.is_bad,
@@ -98,12 +98,12 @@ class Quiet:
             self.ends, self.since = dict(ends), now
 
     def is_idle(self, after: timedelta | None, now: datetime) -> bool:
-        """Has nothing come for so long?"""
+        """Has no record arrived for `after`?"""
         return after is not None and self.since is not None and now - self.since >= after
 
 
 def dropped(groups: Collection[str], tasks: Iterable[StreamTaskStatus]) -> Counter[str]:
-    """Records of these groups that made no rows, by reason: of each group what the task says that saw most."""
+    """Records of these groups that made no rows, by reason; in each group the task that counted most is used."""
     most: dict[tuple[str, str], int] = {}
     for task in tasks:
         if task.group in groups:

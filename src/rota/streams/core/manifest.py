@@ -47,7 +47,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """One publish."""
 
     id: str
-    """Of the draft that became this, so that who finds a draft can ask whether it is published."""
+    """The id of the draft that became this manifest: a leftover draft can be checked for whether it was published."""
 
     stream: str
     """The name of the stream."""
@@ -73,11 +73,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 @stored()
 class CommittedOffset(msgspec.Struct, frozen=True, kw_only=True):
-    """Up to where one partition of a stream is in its output."""
+    """The offset up to which one partition of a stream is in its output."""
 
     offset: int
     manifest: str | None = None
-    """The publish that brought it here; None: the stream began here, or somebody set it."""
+    """The publish that committed it; None: the stream began here, or an operator set it."""
 
     together: int = 0
-    """How many partitions began with it, if too many for one commit: before all are there, none has begun."""
+    """How many partitions began with it, if too many for one commit; none of them has begun until all are stored."""

@@ -1,4 +1,4 @@
-"""What becomes of all groups of a stream. Pure.
+"""The plan for all groups of a stream. Pure.
 
 `plan` is asked whenever something changed, and each second. It gives up what is not on the chain or does not come to an
 end, forgets what is published, lets every group go its way, and makes groups for partitions that nobody reads.
@@ -33,11 +33,11 @@ class Aims(msgspec.Struct, frozen=True, kw_only=True):
 
     stream: str
     spec: str
-    """Digest of its declaration: groups that go by another are ended, in order."""
+    """Digest of its declaration: groups that use another one are ended, in order."""
 
     tasks: int = 1
     partitions: Collection[int] = ()
-    """Those the source has."""
+    """The partitions the source has."""
 
     tuning: Tuning = msgspec.field(default_factory=Tuning)
     lead: timedelta = timedelta(seconds=10)
@@ -60,7 +60,7 @@ class Aims(msgspec.Struct, frozen=True, kw_only=True):
     """Partitions in whose place there are others: groups that read them are given up."""
 
     is_made_anew: bool = False
-    """The offsets are still those of the source before: all groups are given up, and nothing new is made."""
+    """The offsets belong to the previous source: all groups are given up, and no new ones are made."""
 
     is_stopping: bool = False
     """Suspended or terminated: what reads ends and publishes, and nothing new is made."""
@@ -69,16 +69,16 @@ class Aims(msgspec.Struct, frozen=True, kw_only=True):
     """Its leader has just begun: what there is goes on, and nothing new is made."""
 
     is_idle: bool = False
-    """Nothing comes: what reads goes on, and nothing new is made."""
+    """No records arrive: groups that read go on, and no new ones are made."""
 
     upto: Offsets = msgspec.field(default_factory=dict)
     """Partition → where the stream ends, if it ends somewhere."""
 
     hand_off: frozenset[int] = frozenset()
-    """Numbers of groups that somebody wants to end now."""
+    """Numbers of the groups that operators want to end now."""
 
     generation: int = 0
-    """The highest that any group ever had: so that no group is taken for one before it."""
+    """The highest generation any group ever had: each new group gets a greater one."""
 
 
 class GroupPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,7 +131,7 @@ def _given_up(aims: Aims, groups: Sequence[Group], committed: Offsets, now: date
     for group in groups:
         if group.id in found or not is_overdue(group, _patience(aims, group), now):
             continue
-        if not any(group in chain.followers(each, groups) for each in groups):  # or it waits for another
+        if not any(group in chain.followers(each, groups) for each in groups):  # otherwise it waits for its predecessor
             found[group.id] = "it did not publish in time, and made no progress"
             after = chain.followers(group, groups)
             found |= {each.id: f"it starts where group {group.id} ends, which is given up" for each in after}
@@ -144,7 +144,8 @@ def _is_of_another_source(aims: Aims, group: Group) -> bool:
 
 
 def _patience(aims: Aims, group: Group) -> timedelta:
-    """How long it may publish without progress; one of another declaration has perhaps nobody left who can."""
+    """How long a group may publish without progress; for one of an older declaration, perhaps no node can run it any
+    more."""
     return aims.tuning.completion_timeout if group.spec == aims.spec else aims.tuning.status_timeout
 
 
@@ -157,7 +158,7 @@ def _given_time(group: Group, groups: Collection[Group], published: Collection[s
 def _advanced(
     aims: Aims, groups: Mapping[str, Group], members: Mapping[str, Sequence[GroupMember]], now: datetime
 ) -> dict[str, Group]:
-    """Every group one step on its way; those that read longest end first, and only so many at a time."""
+    """Every group one step further; those that have read longest end first, at most `most_publishing` at a time."""
     wanted = numbered(aims.partitions, aims.tasks)
     busy = sum(group.phase is Phase.PUBLISHING or group.is_final for group in groups.values())
     room = len(wanted or groups) - busy if aims.at_a_time is None else aims.at_a_time - busy

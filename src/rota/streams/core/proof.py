@@ -1,6 +1,6 @@
 """Whether the output of a partition has every record once. Pure: ranges, moves and offsets in, flaws out.
 
-What was published of a partition is a walk: ranges lead from their start to their end, and moves (somebody set the
+What was published of a partition is a walk: ranges lead from their start to their end, and moves (an operator set the
 offset) from one offset to another. It begins somewhere and ends at the committed offset. So how often each record was
 published is known: once between beginning and end, once more for each move back over it, once less for each move past
 it. What was really published is counted from the ranges alone; where the two differ, there is a gap or a repeat.
@@ -25,7 +25,7 @@ class Flaw(msgspec.Struct, frozen=True, kw_only=True):
     partition: int
     start: int
     end: int
-    """The first record behind them."""
+    """The offset behind the last of them."""
 
     times: int
     due: int
@@ -75,7 +75,7 @@ class Walk:
         return found
 
     def _beginning(self) -> int:
-        """The offset that is left more often than it is come to; the lowest, should there be several."""
+        """The offset that more ranges and moves leave than reach; the lowest if there are several."""
         balance = Counter(start for start, _ in (*self._spans, *self._moves))
         balance.subtract(end for _, end in (*self._spans, *self._moves))
         balance[self.committed] += 1
@@ -83,7 +83,7 @@ class Walk:
 
 
 def _back(move: Span) -> Step:
-    """How a move changes how often records should be there."""
+    """A move as a span of records, and by how much it changes the times each should be in the output."""
     before, after = move
     return (after, before, 1) if after < before else (before, after, -1)
 
@@ -93,7 +93,7 @@ def _less(steps: Iterable[Step]) -> Iterator[Step]:
 
 
 def _steps(parts: Iterable[Step]) -> list[Step]:
-    """Parts that overlap, put together: in order, without overlap, and without those that come to nothing."""
+    """Overlapping parts merged: in order, without overlap, and without those whose counts add up to zero."""
     changes: Counter[int] = Counter()
     for start, end, times in parts:
         changes[start] += times

@@ -1,8 +1,8 @@
-"""Streams as the store keeps them: task groups, and what their tasks say of themselves.
+"""Streams as the store keeps them: task groups, and the statuses of their tasks.
 
 A group is some partitions, read by several stream tasks at the same time. What the leader decides about it is in its
-record, written before anybody acts on it. What a task knows is in its status, under its node's lease. The two together
-are all there is: a new leader goes on from them, wherever the one before it stopped.
+record, written before anything acts on it. What a task knows is in its status, under its node's lease. There is no
+other state: a new leader continues from these two, wherever the previous one stopped.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -15,7 +15,7 @@ from rota.model.codec import stored
 from rota.model.ids import BACKFILL, NodeId, Revision, origin
 
 KIND = "stream:"
-"""How the kinds of resources begin that stand for streams: each group is a resource of its stream's kind."""
+"""Prefix of the resource kinds that stand for streams: each group is a resource of its stream's kind."""
 
 
 def kind_of(stream: str) -> str:
@@ -24,7 +24,7 @@ def kind_of(stream: str) -> str:
 
 
 def backfill_of(stream: str, at: datetime) -> str:
-    """What the stream is called that fills the gap which was asked for at that time."""
+    """The name of the backfill stream for a reset requested at that time."""
     return f"{stream}{BACKFILL}{at.astimezone(UTC):%Y%m%dT%H%M%S}"
 
 
@@ -35,7 +35,7 @@ class StreamRecord(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     app: str
     digest: str
-    """Of where it reads and where it goes: a group that goes by another is ended."""
+    """Digest of its source and its output: a group made for another one is ended."""
 
     spec: dict[str, Any]
     """The declaration (`streams.core.spec`)."""
@@ -47,13 +47,13 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
 
     record: StreamRecord
     node: NodeId
-    """Whose app said so first."""
+    """The node whose app declared it first."""
 
     at: datetime
 
 
 class Reset(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody wants a stream to go on elsewhere: to leave records out, or to read them again."""
+    """An operator's request to set a stream's offsets: to leave records out, or to read them again."""
 
     to: str = ""
     """Where partitions go on that are not named: `earliest`, `latest` or a time; empty: they stay where they are."""
@@ -65,10 +65,10 @@ class Reset(msgspec.Struct, frozen=True, kw_only=True):
     """Is what it leaves out to be read by another stream, into the same output?"""
 
     move: str = ""
-    """The id of its moves, once the leader has begun to make them: nobody changes the wish any more."""
+    """The id of its moves, once the leader has begun to make them; from then on the request cannot be changed."""
 
     source: str | None = None
-    """Which source there was then."""
+    """The identity of the source at that time."""
 
     by: str
     """Who wants it; empty: the stream's declaration does, because the source was made anew."""
@@ -84,13 +84,13 @@ class Reset(msgspec.Struct, frozen=True, kw_only=True):
 
 @stored()
 class StreamWishes(msgspec.Struct, frozen=True, kw_only=True):
-    """What people want of a stream beyond its declaration."""
+    """What operators asked of a stream beyond its declaration."""
 
     is_suspended: bool = False
     """What reads ends and publishes, and nothing new begins."""
 
     is_terminated: bool = False
-    """The same for good, whoever declares it."""
+    """The same for good, even if an app declares it."""
 
     tasks: int | None = None
     """Task groups, if not as it is declared."""
@@ -103,14 +103,14 @@ class StreamWishes(msgspec.Struct, frozen=True, kw_only=True):
 
     by: str = ""
     at: datetime | None = None
-    """Who wished for something last, and when."""
+    """Who asked for a change last, and when."""
 
 
 class StreamState(StrEnum):
     """How a stream is."""
 
     PENDING = "pending"
-    """It has not been looked at as a whole yet."""
+    """The leader has not checked all of it yet."""
 
     RUNNING = "running"
     IDLE = "idle"
@@ -120,10 +120,10 @@ class StreamState(StrEnum):
     """It has published everything up to where it was to end."""
 
     UNHEALTHY_SUPERVISOR = "unhealthy supervisor"
-    """The leader cannot reach its source or its output, again and again."""
+    """The leader repeatedly fails to reach its source or its output."""
 
     UNHEALTHY_TASKS = "unhealthy tasks"
-    """Its tasks fail, again and again."""
+    """Its tasks fail repeatedly."""
 
 
 class StreamError(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,19 +138,19 @@ class StreamError(msgspec.Struct, frozen=True, kw_only=True):
 
 @stored()
 class StreamStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How a stream is, as the leader sees it. Every commit of its groups expects and writes this."""
+    """The state of a stream, as the leader sees it. Every commit of its groups expects and writes this record."""
 
     stream: str
     state: StreamState = StreamState.PENDING
     detail: str = ""
-    """What is special about it now, in words."""
+    """What is special about the state, in words."""
 
     waits: str = ""
     """What waits until an operator says where to go on, if anything does; the stream is not healthy then."""
 
     since: datetime
     generation: int = 0
-    """The highest that any of its groups ever had."""
+    """The highest generation any of its groups ever had."""
 
     identity: str | None = None
     """Which source it reads, so that one made anew is noticed."""
@@ -171,16 +171,16 @@ class StreamStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Records of groups that are published which made no rows, by reason; as their last tasks counted them."""
 
     tasks: int = 0
-    """Task groups that it has because of its lag; 0: as many as are declared."""
+    """Task groups it has because of its lag; 0: the declared number."""
 
     upto: dict[int, int] = msgspec.field(default_factory=dict)
     """Partition → where the stream ends, if it was declared to end somewhere."""
 
     upto_as: str = ""
-    """How that was declared."""
+    """How that end was declared."""
 
     errors: tuple[StreamError, ...] = ()
-    """The last few, the newest last."""
+    """The last few errors, the newest last."""
 
 
 @stored()
@@ -217,7 +217,7 @@ class MoveRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Offsets of a stream were set, other than by publishing: records were left out, or are read again."""
 
     id: str = ""
-    """What it is known by: who asks for a move of the same id again is told what was set, and nothing is set."""
+    """Its id: a repeated request with the same id sets nothing and returns what was set."""
 
     stream: str
     """The name of the stream."""
@@ -229,7 +229,7 @@ class MoveRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Partition → the offset that was set."""
 
     by: str
-    """Who wanted it; empty: the stream's declaration did."""
+    """Who requested it; empty: the stream's declaration did."""
 
     why: str
     """Why they were set."""
@@ -238,7 +238,7 @@ class MoveRecord(msgspec.Struct, frozen=True, kw_only=True):
     """When they were set."""
 
     backfill: str = ""
-    """The stream that reads what was left out; empty: nobody does."""
+    """The stream that reads what was left out; empty: none does."""
 
 
 class Phase(StrEnum):
@@ -249,14 +249,14 @@ class Phase(StrEnum):
 
     READING = "reading"
     PAUSING = "pausing"
-    """Its tasks are to stop where they are, and say where that is."""
+    """Its tasks are to stop reading and report their offsets."""
 
     PUBLISHING = "publishing"
     """Where it ends is agreed: its tasks read up to there and publish."""
 
 
 class Dismissal(msgspec.Struct, frozen=True, kw_only=True):
-    """A task that is to end, and why. It counts for this epoch and those before it."""
+    """A task that is to end, and why. It applies to this epoch and earlier ones."""
 
     epoch: Revision
     why: str
@@ -268,13 +268,13 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     stream: str
     id: str
-    """The hash of what it reads and how: in the names of its tasks, so that nobody takes them for others'."""
+    """The hash of what it reads and how; it is part of the names of its tasks, so that they are unique."""
 
     number: int
-    """Which of the stream's task groups it is; partitions go by it."""
+    """Its number among the stream's task groups; partitions are assigned by it."""
 
     generation: int
-    """Grows with every group of the stream."""
+    """One more than that of the stream's group made before it."""
 
     partitions: tuple[int, ...]
     """The partitions it reads."""
@@ -292,7 +292,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     """Where it is."""
 
     is_final: bool = False
-    """While it is pausing: is it for the last time?"""
+    """While it is pausing: is its last sequence ending?"""
 
     since: datetime
     """When it came into this phase."""
@@ -300,17 +300,17 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     created: datetime
     earliest: datetime | None = None
     latest: datetime | None = None
-    """Records of other times are not taken."""
+    """Records with a time outside of these are dropped."""
 
     early: timedelta | None = None
-    """A record newer than `latest` is taken all the same unless it is newer than this after the moment of reading."""
+    """A record newer than `latest` is still taken unless its time is more than this ahead of the moment of reading."""
 
     progress: int = 0
     progressed: datetime | None = None
     """While it publishes: how far its tasks have come, and when one of them last came further."""
 
     reached: dict[str, int] = msgspec.field(default_factory=dict)
-    """Which life of which task (`StreamTaskStatus.incarnation`) has come how far, as of then."""
+    """The progress of each incarnation of each task (`StreamTaskStatus.incarnation`) at that time."""
 
     dismissed: dict[int, Dismissal] = msgspec.field(default_factory=dict)
     """Slot → which task of it is to end."""
@@ -322,7 +322,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     """Partition → offset from which on nothing is read, ever; empty: all is read."""
 
     spec: str = ""
-    """Digest of the declaration it goes by."""
+    """Digest of the declaration it was made for."""
 
     identity: str | None = None
     """The source that its offsets are about; None: the source has no identity, or an older Rota made the group."""
@@ -367,13 +367,13 @@ class StreamTaskStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What it is doing."""
 
     life: str = ""
-    """Which process says it: a worker that its node starts again has the same epoch."""
+    """The process that reported this: a worker restarted by its node keeps the same epoch."""
 
     started: datetime | None = None
     """When it began to read."""
 
     sequence: int = 0
-    """Which of the group's sequences it is in; those before it are closed."""
+    """The number of the sequence it reads; those before it are closed."""
 
     offsets: dict[int, int] = msgspec.field(default_factory=dict)
     """The next record of each partition."""
@@ -404,5 +404,5 @@ class StreamTaskStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def incarnation(self) -> str:
-        """This life of this task, and no other."""
+        """Identifies this process of this task."""
         return f"{self.slot}@{self.epoch}/{self.life}"

@@ -1,8 +1,8 @@
 """How many task groups a stream should have, by its lag. Pure.
 
-`Lags` remembers the lag of a while. More groups are wanted when it was high in a good part of that while, fewer when it
-was low nearly all of it: a peak is no reason to move partitions. A change makes everything before it forgotten, so that
-the next one comes a whole while later.
+`Lags` keeps the lag of the last `over`. More groups are wanted when it was high for a good part of that time, fewer
+when it was low for nearly all of it: a peak is no reason to move partitions. A change discards all earlier figures, so
+the next one comes at least `over` later.
 """
 
 from collections import deque
@@ -12,14 +12,14 @@ from datetime import datetime, timedelta
 import msgspec
 
 OFTEN, NEARLY_ALWAYS = 0.3, 0.9
-"""Parts of a while."""
+"""Parts that `over` is divided into."""
 
 MORE, FEWER = 2, 1
-"""Groups that come or go at a time."""
+"""Groups added or removed at a time."""
 
 
 class Scaling(msgspec.Struct, frozen=True, kw_only=True):
-    """Between what, and by what, the number of groups goes."""
+    """The limits of the number of groups, and the lag that changes it."""
 
     least: int
     most: int
@@ -28,30 +28,30 @@ class Scaling(msgspec.Struct, frozen=True, kw_only=True):
     """Records of lag."""
 
     over: timedelta
-    """The while."""
+    """The time over which the lag is observed."""
 
 
 class Lags:
-    """The lag, as it was seen again and again."""
+    """The lag observed over time."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[datetime, int]] = deque()
         self._since: datetime | None = None
 
     def see(self, lag: int, over: timedelta, now: datetime) -> None:
-        """Note how it is now, and forget what is older than the while."""
+        """Add the lag now, and drop figures older than `over`."""
         self._since = self._since or now
         self._seen.append((now, lag))
         while now - self._seen[0][0] > over:
             self._seen.popleft()
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Drop all figures."""
         self._seen.clear()
         self._since = None
 
     def wanted(self, tasks: int, scaling: Scaling, now: datetime) -> int:
-        """How many groups there should be, where there are so many."""
+        """How many groups there should be, given how many there are now."""
         inside = min(max(tasks, scaling.least), scaling.most)
         if self._since is None or now - self._since < scaling.over:
             return inside

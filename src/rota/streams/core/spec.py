@@ -1,4 +1,4 @@
-"""What a user declares of a stream: from where, to where, and by how many. Pure."""
+"""What a user declares of a stream: its source, its output, and its task groups. Pure."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -60,23 +60,23 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Where to begin when nothing was committed yet: `earliest`, `latest` or a time."""
 
     start_delay: Annotated[timedelta, Said(least=timedelta())] = timedelta()
-    """How long a leader that begins to look after the stream waits before it makes a group of it."""
+    """How long a new leader waits before it makes the stream's first group."""
 
     vanished: Literal["halt", "earliest", "latest"] = "halt"
     """What to do when the source has dropped what comes next: `halt`, or go on at `earliest` or `latest`."""
 
     labels: dict[str, str] = msgspec.field(default_factory=dict)
-    """What a node must be labelled with to run such a task."""
+    """The labels a node must have to run such a task."""
 
     is_async: Annotated[bool, DERIVED]
     checkpoint_rows: int = 5_000_000
     """A group publishes what it has read so far whenever one of its tasks has this many rows."""
 
     checkpoint_bytes: int = 256 * 1024 * 1024
-    """It does so, too, when a task has rows of this many bytes."""
+    """A group also publishes when one of its tasks has rows of this many bytes."""
 
     checkpoint_every: timedelta | None = None
-    """And when a task has read for this long since then; None: however long it reads."""
+    """A group also publishes when one of its tasks has read for this long since the last publish; None: no limit."""
 
     late: timedelta | None = None
     """Records that are older than their group by more than this are not taken."""
@@ -88,10 +88,10 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Records from before this are not taken."""
 
     max_errors: Annotated[int | None, Said(least=0)] = None
-    """A task that cannot read more records than this fails; None: one that cannot read most of them does."""
+    """A task fails if it cannot read more records than this; None: if it cannot read most of its records."""
 
     idle_after: timedelta | None = None
-    """When nothing came for so long, no new groups are made until something does; None: they always are."""
+    """When no record arrived for this long, no new groups are made until one does; None: they always are."""
 
     at_a_time: int | None = None
     """How many groups may publish at the same time before others are left to read on; None: all."""
@@ -100,13 +100,13 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Records that the function is given at a time, at most."""
 
     upto: str | None = None
-    """Where it ends: `latest`, which is where its source ended when it began, or a time; None: nowhere."""
+    """Where it ends: `latest` (the end of the source when the stream began) or a time; None: it does not end."""
 
     ranges: Annotated[dict[int, tuple[int, int]], DERIVED] = msgspec.field(default_factory=dict)
-    """Partition → from which offset up to which one it is read; empty: all is. Of a stream that fills a gap."""
+    """Partition → the offsets from and up to which a backfill reads it; empty: all is read."""
 
     tasks_most: int | None = None
-    """Task groups that there may be while the lag is high; None: as many as `tasks`, always."""
+    """The most task groups while the lag is high; None: always `tasks`."""
 
     scale_out_lag: int = 6_000_000
     """Records of lag above which there are more groups."""
@@ -119,12 +119,12 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def ends_as(self) -> str:
-        """How it was said where the stream ends; nothing if it does not."""
+        """How the end of the stream was declared; empty if it does not end."""
         return "ranges" if self.ranges else self.upto or ""
 
     @cached_property
     def digest(self) -> str:
-        """A short name of where it reads and where it goes; all else may change under way."""
+        """A digest of the source and the output; every other option may change while the stream runs."""
         return sha1(f"{self.source}\n{self.sink}".encode(), usedforsecurity=False).hexdigest()[:DIGEST]
 
     @classmethod
@@ -170,7 +170,7 @@ _OWN: Own = {"source": _source, "sink": _sink, "start": _start, "upto": _upto}
 def backfill(spec: StreamSpec, name: str, ranges: dict[int, tuple[int, int]]) -> StreamSpec:
     """A stream of the same kind that reads these ranges, and ends.
 
-    It reads what is old by then, and is not to be stopped by it: records are taken however late they are.
+    The records are old by then, so none is dropped for being late.
     """
     return replace(spec, name=name, ranges=ranges, upto=None, late=None, early=None, idle_after=None, tasks_most=None)
 
@@ -181,7 +181,7 @@ def declared(app: str, spec: StreamSpec) -> StreamRecord:
 
 
 def spec_of(record: StreamRecord) -> StreamSpec:
-    """The declaration in a record; Invalid if a newer Rota wrote what nobody here understands."""
+    """The declaration in a record; Invalid if a newer Rota wrote it and this one cannot read it."""
     try:
         return msgspec.convert(record.spec, type=StreamSpec, str_keys=True)
     except msgspec.ValidationError as error:

@@ -1,8 +1,7 @@
 """Vanished records: where a stream goes on when its source has lost what comes next. Pure.
 
-`halt` waits for somebody to decide. `earliest` loses as little as can be: it goes on at the first record that is left
-and was not read before. `latest` goes on at the end. Both leave a gap, and `Skip` is the record of it:
-nothing is passed over without a trace.
+`halt` waits for an operator to decide. `earliest` loses as little as possible: it goes on at the first record that is
+left and was not read before. `latest` goes on at the end. Both leave a gap, and `Skip` is the record of it.
 
 A source that is shorter than it was is one of two things. If it was made anew, all it has is new, and `earliest` begins
 at its start. If its end was cut off, what it still has was read already, and reading it again would double it.
@@ -28,7 +27,7 @@ class Skip(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StreamHalt(msgspec.Struct, frozen=True, kw_only=True):
-    """A stream waits: somebody has to bring the records back, or say where to go on."""
+    """A stream waits until an operator restores the records or sets the offsets."""
 
     partition: int
     gap: Gap

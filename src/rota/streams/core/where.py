@@ -1,4 +1,4 @@
-"""Where a stream is to go on, as people say it: an offset, a time, or an end of the source. Pure."""
+"""Where a stream is to go on, as users write it: an offset, a time, or an end of the source. Pure."""
 
 from collections.abc import Iterable
 from datetime import datetime

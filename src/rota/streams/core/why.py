@@ -1,4 +1,4 @@
-"""Why a stream is behind, or does not read: what holds it back, from what its leader and its tasks have said.
+"""Why a stream is behind, or does not read, from the statuses that its leader and its tasks wrote.
 
 Pure: nothing here asks the store.
 """
@@ -13,7 +13,7 @@ SHOWN = 10
 """Tasks and groups that are named one by one."""
 
 QUIET = timedelta(seconds=30)
-"""A task that has said nothing for so long may be gone."""
+"""A task that has reported nothing for this long may be gone."""
 
 
 def held(

@@ -39,7 +39,7 @@ MOST_TASKS = 10_000
 
 
 class StreamView(msgspec.Struct, frozen=True, kw_only=True):
-    """A stream, what people want of it, and how it is."""
+    """A stream, what operators asked of it, and its state."""
 
     name: str
     """The name of the stream."""
@@ -60,7 +60,7 @@ class StreamView(msgspec.Struct, frozen=True, kw_only=True):
     """The declaration."""
 
     tasks: int
-    """Task groups that it should have: as somebody wants it, as its lag asks for, or as declared."""
+    """Task groups it should have: as an operator set it, as its lag requires, or as declared."""
 
     replicas: int
     """Tasks that read each group at the same time."""
@@ -90,26 +90,26 @@ class StreamView(msgspec.Struct, frozen=True, kw_only=True):
 
     errors: tuple[StreamError, ...] = ()
     suspended: bool = False
-    """Has somebody suspended it?"""
+    """Is it suspended?"""
 
     terminated: bool = False
-    """Has somebody terminated it?"""
+    """Is it terminated?"""
 
     hand_off: tuple[int, ...] = ()
-    """Groups that are still to end because somebody wants it."""
+    """Groups that an operator asked to end and that have not ended yet."""
 
     reset: Reset | None = None
-    """Offsets that are still to be set because somebody wants it."""
+    """The offset reset that was requested and not carried out yet."""
 
     by: str = ""
     """Who last asked for a change."""
 
     at: datetime | None = None
-    """Who wished for something last, and when."""
+    """Who asked for a change last, and when."""
 
     @property
     def is_past(self) -> bool:
-        """Was it made to fill a gap, and is that filled? Nothing is left to see of it but that it was there."""
+        """Is it a backfill that is completed?"""
         return origin(self.name) != self.name and self.state is StreamState.COMPLETED
 
     @property
@@ -133,7 +133,7 @@ class StreamPage(msgspec.Struct, frozen=True, kw_only=True):
     """The token of the next page; null: there are no more."""
 
     left_out: int = 0
-    """Backfills on this page that are completed, and not told."""
+    """Completed backfills on this page that are left out."""
 
     not_understood: dict[str, str] = msgspec.field(default_factory=dict)
     """Records that a newer Rota wrote, by name, with what is wrong."""
@@ -177,7 +177,7 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StreamDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """A stream, with its groups and what was left out of it or read again."""
+    """A stream, its groups, and the records that were skipped or read again."""
 
     stream: StreamView
     """The stream."""
@@ -202,7 +202,7 @@ class PartitionLag(msgspec.Struct, frozen=True, kw_only=True):
     """The partition."""
 
     committed: int
-    """Up to which offset it is in the output."""
+    """The offset up to which it is in the output."""
 
     latest: int | None
     """None: the source has no such partition any more, or was not reached yet."""
@@ -212,13 +212,13 @@ class PartitionLag(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StreamVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """A stream as it was declared from some time on."""
+    """One version of a stream's declaration."""
 
     at: datetime
-    """When it was declared so."""
+    """When this version was declared."""
 
     node: NodeId
-    """Whose app said so first."""
+    """The node whose app declared it first."""
 
     app: str
     """The app that declared it."""
@@ -227,7 +227,7 @@ class StreamVersion(msgspec.Struct, frozen=True, kw_only=True):
     """The declaration."""
 
     changed: dict[str, tuple[Any, Any]]
-    """Option → what it was before, and what it became; of the oldest that is kept, nothing."""
+    """Option → its value before and after; empty for the oldest version that is kept."""
 
 
 class StreamLag(msgspec.Struct, frozen=True, kw_only=True):
@@ -238,7 +238,7 @@ class StreamLag(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StreamHistory(msgspec.Struct, frozen=True, kw_only=True):
-    """How a stream was declared in the course of time."""
+    """The versions of a stream's declaration."""
 
     versions: tuple[StreamVersion, ...]
     """The declarations, the oldest first."""
@@ -299,12 +299,12 @@ def _ends(status: StreamStatus) -> dict[int, int]:
 
 
 def _shown(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """A declaration for the eyes of anybody: its URLs may have passwords in them."""
+    """A declaration without the passwords that its URLs may have."""
     return {name: _shown_option(name, told) if isinstance(told, str) else told for name, told in spec.items()}
 
 
 def _shown_option(name: str, told: str) -> str:
-    """Durations as people write them; the store keeps them as ISO 8601."""
+    """Durations in Rota's notation, such as `90s`; the store keeps them as ISO 8601."""
     try:
         return durations.render(durations.parse(told)) if name in _SPANS else without_passwords(told)
     except ValueError:  # of a newer Rota
@@ -362,7 +362,7 @@ def lags(view: StreamView) -> tuple[PartitionLag, ...]:
 
 
 def read_offsets(view: StreamView, asked: Mapping[Any, object]) -> dict[int, str]:
-    """Partition → where it is to go on; Invalid names the first that cannot be."""
+    """Partition → where it is to go on; Invalid names the first that is not valid."""
     if not asked:
         raise Invalid(f'stream "{view.name}": say which partitions go on where, like 0=120 or 1=earliest')
     return {_partition(view, each): _place(view, _partition(view, each), told) for each, told in asked.items()}
@@ -385,7 +385,7 @@ def read_backfill(name: str, told: object) -> bool:
 
 
 def read_groups(view: StreamView, groups: Iterable[Group], asked: Iterable[object]) -> tuple[int, ...]:
-    """Numbers of groups that are to end now: those that were named, or all that read."""
+    """Numbers of the groups that are to end now: the named ones, or all that read."""
     reading = sorted({group.number for group in groups if group.phase in (Phase.READING, Phase.PAUSING)})
     named = list(asked)
     for each in named:

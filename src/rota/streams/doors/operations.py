@@ -1,7 +1,7 @@
-"""Operations on streams: what can be asked of them, as plain functions on the store.
+"""Operations on streams: the requests of every door, as plain functions on the store.
 
-Streams come from an app. What is asked of one at a door is a wish (`streams.fleet.verbs`), which the leader fulfils;
-with `wait`, an operation returns when it has, or when that time is over.
+Streams are declared by an app. A change requested at a door is stored as a wish (`streams.fleet.verbs`), which the
+leader carries out; with `wait`, an operation returns when the leader has done so, or when that time is over.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ from rota.streams.doors.answers import (
 from rota.streams.fleet import verbs
 
 SHOWN = 100
-"""Of what was left out or read again, how many are shown."""
+"""How many of the latest skips and moves are shown."""
 
 
 @verb("GET", "/v1/streams", Access.VIEW, rpc="Streams.List")
@@ -70,7 +70,7 @@ async def list_streams(
 ) -> StreamPage:
     """Streams in the order of the name; `token` is the `next` of the page before.
 
-    Backfills that are completed are left out and counted, unless it is `with_past`.
+    Backfills that are completed are left out and counted, unless `with_past` is true.
     """
     check_limit(limit)
     after = keys.STREAMS + token if token else None
@@ -88,13 +88,14 @@ async def list_streams(
 
 @verb("GET", "/v1/streams/{name}", Access.VIEW, rpc="Streams.Get")
 async def get_stream(store: Store, name: StreamName) -> StreamView:
-    """A stream, what people want of it, and how it is; NotFound if no app has declared one."""
+    """Get a stream and its state; NotFound if no app has declared it."""
     return await _view(store, await _declared(store, name))
 
 
 @needs(Access.ADMIN)
 async def stream_spec(store: Store, name: str) -> StreamSpec:
-    """How a stream is declared, passwords and all: for who opens its source or output itself, and for no door."""
+    """A stream's declaration with its passwords, for callers that open its source or output themselves; never for a
+    door."""
     return spec_of(codec.decode(StreamRecord, (await _declared(store, name)).value))
 
 

@@ -35,10 +35,10 @@ class Account:
 
         self.committed: dict[int, int] = {}
         self.waits = ""
-        """Why some of it waits for somebody, if so."""
+        """Why some partitions wait for an operator, if any do."""
 
         self.delay = ""
-        """Why it has not begun, if that is as declared."""
+        """Why it has not begun, if its declaration delays it."""
 
         self.dropped: Counter[str] = Counter()
         """Records of published groups that made no rows, by reason."""
@@ -48,10 +48,10 @@ class Account:
 
         self.upto: dict[int, int] = {}
         self.upto_as = ""
-        """Where the stream ends, if it does, and as what that was declared."""
+        """Where the stream ends, if it does, and how that was declared."""
 
         self.tasks = 0
-        """Task groups that there should be because of the lag; 0: as many as are declared."""
+        """Task groups that the lag requires; 0: the declared number."""
 
         self.is_idle = False
         self._lags = Lags()
@@ -61,7 +61,7 @@ class Account:
 
     @property
     def generation(self) -> int:
-        """The highest that any group ever had."""
+        """The highest generation any group ever had."""
         return self.said.generation if self.said else 0
 
     @property
@@ -87,7 +87,7 @@ class Account:
         return sum(max(0, ends[each] - at) for each, at in self.committed.items() if each in ends)
 
     def read(self, said: StreamStatus | None) -> None:
-        """Go by the status in the store."""
+        """Adopt the status in the store."""
         self.said = said
         if said is not None:
             self.upto, self.upto_as, self.tasks = said.upto, said.upto_as, said.tasks
@@ -95,7 +95,7 @@ class Account:
             self._errors = self._errors or list(said.errors)
 
     def adopt_source(self, now: datetime) -> None:
-        """From now on it is the source that is there."""
+        """Take the source as it is now for the one that the stream reads."""
         self.said = replace(self._before(now), identity=self._outside.identity)
 
     def looked(self, *, is_good: bool) -> None:
@@ -108,12 +108,12 @@ class Account:
         self._health = self._health.saw_trouble(trouble, now)
 
     def look_for_quiet(self, idle_after: timedelta | None, now: datetime) -> None:
-        """See whether anything comes."""
+        """Note whether records arrive."""
         self._quiet.look(self._latest(), self.lag, now)
         self.is_idle = self._quiet.is_idle(idle_after, now)
 
     def scale(self, spec: StreamSpec, now: datetime) -> int:
-        """How many task groups there should be by the lag, as it was for a while."""
+        """Set how many task groups there should be, by the lag of the last while."""
         if spec.tasks_most is None:
             self.tasks = 0
             return spec.tasks
@@ -137,7 +137,7 @@ class Account:
     def planned(
         self, before: dict[str, Group], found: GroupPlan, tasks: Collection[StreamTaskStatus], now: datetime
     ) -> None:
-        """Note what went wrong, what went well, and what was left out of what went well."""
+        """Note which groups failed or were published, and the dropped records of those that were published."""
         self.dropped += dropped(found.published, tasks)
         failures = [f"group {id} is given up: {why}" for id, why in found.given_up.items()]
         failures += [f"task {group.id}#{slot}: {why}" for group, slot, why in dismissals(before, found)]
@@ -149,7 +149,7 @@ class Account:
         )
 
     def failed(self, why: str, now: datetime) -> None:
-        """Note an error; one that is the last one already only gets its time."""
+        """Note an error; if it equals the last one, only the time of that one is updated."""
         why = why[:LONGEST]
         if self._errors and self._errors[-1].why == why:
             self._errors.pop()

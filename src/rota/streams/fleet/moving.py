@@ -1,9 +1,9 @@
-"""Setting the offsets of a stream by hand: what a wish comes to, and having the output do it.
+"""Setting the offsets of a stream as an operator asked: resolving a wish to offsets, and having the output set them.
 
 The output keeps what it set, by id. If the leader dies before it has taken the wish out, the next one asks for the same
-moves, and hears what became of them. Offsets alone do not tell, because tasks that publish may have come to the same
+moves, and gets their results. Offsets alone do not show them, because tasks that publish may have reached the same
 ones. A wish is one move, or several where a stream has more partitions than a store takes writes in one commit; each of
-them is made once, and all of them before the wish is out.
+them is made once, and all of them before the wish is removed.
 """
 
 import secrets
@@ -22,11 +22,11 @@ TOGETHER = 90
 
 
 class NotMade(RotaError):
-    """Nothing was set: what is wanted cannot be found out."""
+    """No offset was set: the requested place could not be resolved to offsets."""
 
 
 def new_id(now: datetime) -> str:
-    """What the moves of a wish are known by; it begins with the time, so that they stand in order."""
+    """An id for the moves of a wish; it begins with the time, so that ids sort by it."""
     return f"{now.astimezone(UTC):%Y%m%dT%H%M%S%f}-{secrets.token_hex(4)}"
 
 
@@ -39,9 +39,10 @@ async def wanted(outside: Outside, committed: dict[int, int], reset: Reset, amon
 async def make(
     output: Committer, outside: Outside, stream: str, reset: Reset, now: datetime
 ) -> list[MoveRecord] | None:
-    """Set offsets as a wish says; what was set, perhaps long ago. None: somebody has published meanwhile, look again.
+    """Set offsets as a wish says; returns what was set, now or earlier. None: a task has published meanwhile, try
+    again.
 
-    NotMade if what it wants cannot be found out, and nothing was set.
+    Raises NotMade if the wish cannot be resolved to offsets; then none was set.
     """
     committed = await output.committed()
     portions = dict(_portions(reset.move, committed))
@@ -64,6 +65,6 @@ async def make(
 
 
 def _portions(id: str, committed: Iterable[int]) -> Iterator[tuple[str, list[int]]]:
-    """Some partitions at a time, each time the same, whoever leads."""
+    """The partitions in portions; every leader makes the same portions."""
     for number, some in groupby(sorted(committed), key=lambda partition: partition // TOGETHER):
         yield f"{id}-{number}", list(some)

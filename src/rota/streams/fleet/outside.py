@@ -1,4 +1,4 @@
-"""What a stream has outside the fleet: its source, and its output. Opened as its declaration says, and looked at."""
+"""What a stream has outside the fleet: its source and its output, opened and queried as its declaration says."""
 
 from contextlib import AsyncExitStack
 
@@ -18,7 +18,7 @@ class Outside:
         self.partitions: tuple[int, ...] = ()
         self.bounds: dict[int, Bounds] = {}
         self.identity: str | None = None
-        """What the source said when it was last looked at."""
+        """What the source reported when it was last queried."""
 
         self.replaced: frozenset[int] = frozenset()
         """Partitions that were there before, and in whose place there are others."""
@@ -30,7 +30,7 @@ class Outside:
         self._committer: Committer | None = None
 
     async def look(self, spec: StreamSpec) -> None:
-        """See what the source has."""
+        """Query the source's identity, partitions and offsets."""
         await self._adopt(spec)
         if self._source is None:
             self._source = await self._up.enter_async_context(open_source(spec.source))
@@ -64,12 +64,12 @@ class Outside:
                 return await self._source.offset_at(partition, where)
 
     async def close(self) -> None:
-        """Let go of both."""
+        """Close both."""
         self._source = self._committer = None
         await self._up.aclose()
 
     async def _adopt(self, spec: StreamSpec) -> None:
-        """Go by this declaration: what another one had opened is closed."""
+        """Use this declaration, and close what was opened for another one."""
         if spec.digest != self._digest:
             await self.close()
             self._digest, self.partitions, self.bounds, self.identity = spec.digest, (), {}, None

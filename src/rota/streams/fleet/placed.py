@@ -52,7 +52,7 @@ class Placements:
         return self._bells[stream]
 
     async def follow(self, store: Store) -> None:
-        """Keep them true, for ever."""
+        """Follow the assignments in the store until cancelled."""
         async with aclosing(follow_all(store, keys.ASSIGNMENTS)) as coming:
             async for news in coming:
                 if news.is_whole:

@@ -1,7 +1,7 @@
-"""What people ask of streams: plain functions on the store, for every door.
+"""Operators' requests to streams: plain functions on the store, for every door.
 
-Each changes the record of wishes that the leader goes by. It expects what it read; where somebody was faster it reads
-again, a few times, and then it is a Conflict for the caller. No leader needs to be there: who leads next sees it.
+Each changes the record of wishes, which the leader carries out. The commit expects what was read; if the record has
+changed, it is read again, a few times, and then Conflict is raised. It works without a leader: the next one sees it.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -32,7 +32,7 @@ async def terminate(store: Store, name: str, by: str) -> None:
 
 
 async def scale(store: Store, name: str, by: str, tasks: int | None) -> None:
-    """Have so many task groups; None: as many as are declared."""
+    """Set the number of task groups; None: as many as are declared."""
     await _change(store, name, by, lambda wishes, now: replace(wishes, tasks=tasks, hand_off=()))
 
 

@@ -26,7 +26,7 @@ READ = 5000
 """Records that are read at a time."""
 
 Tell = Callable[[int, int, int], None]
-"""Told of progress: the partition, the offset, and where it ends."""
+"""Called with progress: the partition, the offset, and the offset where it ends."""
 
 
 class Extent(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,10 +34,10 @@ class Extent(msgspec.Struct, frozen=True, kw_only=True):
 
     start: Where | None = None
     end: Where | None = None
-    """Of each partition; None: all that is published."""
+    """The start of each partition; None: all that is published."""
 
     partitions: frozenset[int] = frozenset()
-    """None of them: all."""
+    """The partitions; empty: all."""
 
     by: tuple[str, str] | None = None
     """The fields of a row that have its record's partition and offset, if rows are looked at one by one."""
@@ -53,7 +53,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     """That the source has there."""
 
     unread: int
-    """Offsets that the source has no more, so that only the ranges say something of them."""
+    """Offsets that the source has deleted, so that only the ranges can be checked."""
 
     ranges: int
     flaws: tuple[str, ...] = ()
@@ -66,14 +66,14 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     partitions: tuple[Checked, ...]
     publishes: int
     rows: int
-    """That all publishes together have."""
+    """Rows of all publishes together."""
 
     flaws: tuple[str, ...] = ()
     """Everything that is wrong."""
 
 
 async def verify(store: Store, spec: StreamSpec, extent: Extent, tell: Tell = lambda *_: None) -> Verified:
-    """Look at a stream's output and its source, and compare them. What others filled in is part of it."""
+    """Compare a stream's output with its source; rows of its backfills are included."""
     if spec.name != origin(spec.name):
         raise Invalid(f'stream "{spec.name}" fills a gap of "{origin(spec.name)}"; verify that one, which has both')
     async with open_output(spec.sink, spec.name, store) as output, open_source(spec.source) as source:
@@ -151,7 +151,7 @@ async def _rows(output: Output, spans: Mapping[int, Span], by: tuple[str, str]) 
     """How often each record has a row: a byte for each."""
     part, at = by
     found = {each: bytearray(end - start) for each, (start, end) in spans.items()}
-    async for piece in output.rows(is_whole=False):  # what is gone is named by publish, and as records that are missing
+    async for piece in output.rows(is_whole=False):  # files that are gone show as missing records
         for row in piece:
             partition, offset = row.get(part), row.get(at)
             if not isinstance(partition, int) or not isinstance(offset, int):

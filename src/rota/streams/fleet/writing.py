@@ -1,6 +1,6 @@
 """What a plan of a stream's groups writes: each group with the resource that stands for it, so that it is placed.
 
-Both come and go in one commit. What the supervisor places by is therefore never ahead of what the group's tasks go by.
+Both are written and deleted in one commit, so the resource that the supervisor places never differs from the group.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -13,7 +13,7 @@ from rota.streams.core.plan import GroupPlan
 from rota.streams.core.records import Group, kind_of
 
 WRITES = 80
-"""Of one commit."""
+"""Writes in one commit."""
 
 ORIGIN = "stream"
 """Who added the resources that stand for groups."""
@@ -26,7 +26,8 @@ def changes(
     placed_by: Mapping[str, int | None],
     statuses: Mapping[str, Collection[Key]],
 ) -> list[list[Write]]:
-    """The writes, by commit. `placed_by`: the replicas of each resource; `statuses`: what tasks of a group said."""
+    """The writes, by commit. `placed_by`: the replicas of each resource; `statuses`: the status keys of a group's
+    tasks."""
     found: list[list[Write]] = [[]]
     for some in _by_group(before, planned, replicas, placed_by, statuses):
         if found[-1] and len(found[-1]) + len(some) > WRITES:

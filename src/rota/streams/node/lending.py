@@ -19,26 +19,26 @@ class Lending:
         """What is lent; None while there is none."""
 
         self.lease: LeaseId | None = None
-        """What workers put their statuses under: that of this node's session."""
+        """The lease for workers' statuses: that of this node's session."""
 
         self._lenders: dict[int, Lender] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
     def registered(self, worker: Worker) -> None:
-        """Nothing is lent before somebody asks."""
+        """Do nothing: a lender is made when the worker first asks."""
 
     def draining(self, worker: Worker) -> None:
-        """It may need the store to the end."""
+        """Do nothing: a draining worker may need the store until it ends."""
 
     def said(self, worker: Worker, message: Any) -> None:
-        """Answer what it asks of the store."""
+        """Answer a worker's request to the store."""
         if isinstance(message, AskStore) and worker.brief.role == "stream":
             if worker.id not in self._lenders:
                 self._lenders[worker.id] = self._lender(worker)
             self._lenders[worker.id].heard(message.frame)
 
     def ended(self, worker: Worker, why: str) -> None:
-        """Nobody waits for its answers any more."""
+        """Drop the worker's lender and its open requests."""
         if (lender := self._lenders.pop(worker.id, None)) is not None:
             closing = asyncio.get_running_loop().create_task(lender.close(), name="lender")
             self._closing.add(closing)

@@ -3,8 +3,8 @@
 A worker runs the user's code. It gets no address and no password of the store: it asks the agent, over the socket they
 have anyway, and the agent looks at each key before it asks the store. What is not below the prefixes is Denied.
 
-`Lender` answers, `LentStore` asks; both hand bytes to `send` and are handed bytes by `heard`. A lent store keeps the
-store's laws as far as it goes: it has no leases of its own. What is put under `OWN` vanishes with the lender's session.
+`Lender` answers, `LentStore` asks; both send bytes with `send` and receive bytes in `heard`. A lent store keeps the
+store's laws except those on leases, which it cannot grant. What is put under `OWN` vanishes with the lender's session.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from rota.store import rules
 from rota.store.port import Absent, At, Commit, Delete, Entry, Expect, Lease, Put, ScanResult, Store, Write
 
 OWN = LeaseId("own")
-"""The lease of whoever lends the store."""
+"""The lease of the lender's session."""
 
 MOST_ASKED = 200
 """Questions, and watches, that may be open at a time."""
@@ -77,7 +77,7 @@ class _Answer(msgspec.Struct, frozen=True):
     commit: Commit | None = None
     time: datetime | None = None
     family: str = ""
-    """Of the error, if it is one."""
+    """The type of the error, if the answer is one."""
 
     error: str = ""
     keys: tuple[Key, ...] = ()
@@ -215,7 +215,7 @@ class LentStore:
             waiting.set_result(answer)
 
     def lost(self) -> None:
-        """There is nobody to ask any more."""
+        """The lender is gone: fail all open requests."""
         self._is_over = True
         for number in (*self._waiting, *self._watching):
             self.heard(_encoder.encode(_Answer(number, family="Unknown", error=GONE)))

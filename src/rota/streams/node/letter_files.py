@@ -1,10 +1,10 @@
-"""Dead letters of streams whose output keeps none itself: in a file for whoever looks into it.
+"""Dead letters of streams whose output keeps none itself: in a file for the operator.
 
 One line of JSON for each, with the record whole. A task that takes another's place reads again what was not published,
 and so the same letter may be there twice; partition and offset say which record it is.
 
 A letter is all that is left of its record once the offsets have moved on. So it is on disk before they do, and nothing
-is ever deleted here: when the file is full, or cannot be written, the task fails and the stream does not go on.
+is deleted here: when the file is full, or cannot be written, the task fails and the stream does not go on.
 """
 
 import fcntl

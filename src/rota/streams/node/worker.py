@@ -92,7 +92,7 @@ def _be_beside(app: App, brief: Brief, order: Order, sock: socket.socket) -> Non
 def preload(app: App) -> None:
     """Import what an app's streams need: a tenth of a second and more, which each of their workers would take."""
     for stream in app.streams.values():
-        with contextlib.suppress(RotaError, ImportError):  # what is wrong is told by who opens it
+        with contextlib.suppress(RotaError, ImportError):  # the worker that opens it reports the error
             preload_source(stream.spec.source)
             preload_output(stream.spec.sink)
 
@@ -198,7 +198,7 @@ class Streaming:
                 vanished=partial(self._go_on, spec.vanished),
             )
             error = await task.run()
-        # Its seat stays taken meanwhile. What it said is told, and the leader goes on without it.
+        # The node keeps its assignment meanwhile. Its status is stored, and the leader goes on without it.
         if error and error != GROUP_GONE:
             await asyncio.sleep(task.hesitation.total_seconds())
         return error
@@ -220,11 +220,12 @@ class Streaming:
             yield source, committer
 
     async def _go_on(self, policy: str, lost: Vanished) -> int | None:
-        """Where to go on behind records that are gone, put on record; None if the stream waits for an operator.
+        """Where to go on behind records that are gone, with a SkipRecord written; None if the stream waits for an
+        operator.
 
-        The record is there before the offsets move: whatever becomes of this worker, no gap is without a trace.
+        The record is written before the offsets move: even if this worker dies, every gap is recorded.
         """
-        # One that was made anew is the leader's to deal with: all groups are about the one before it.
+        # A source that was made anew is handled by the leader: all groups belong to the one before it.
         verdict = decide(lost, policy, SYSTEM.wall(), is_anew=False)
         if not isinstance(verdict, Skip):
             return None

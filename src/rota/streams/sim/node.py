@@ -1,9 +1,9 @@
 """One node of a simulated fleet that runs streams: its workers, and what kills them.
 
-A worker is the product's own stream task on a lent store, as in a process of its own. `Perils` kill whoever is about to
-write something that others go by, before it is sent, while it is under way, or when it is written: a task at its
-publish, a node as a whole, the leader in the middle of an agreement. Or the writer lives, hears nothing, and what it
-wrote arrives much later, after it has decided anew.
+A worker is the product's own stream task on a lent store, as in a process of its own. `Perils` kill the writer of a
+record that others depend on before the write is sent, while it is under way, or when it is done: a task at its publish,
+a whole node, the leader in the middle of an agreement. Or the writer lives and gets no answer, and its write arrives
+much later, after it has decided anew.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ STEPS: Mapping[Key, tuple[str, float]] = {
     keys.STREAM_GROUPS: ("group", 0.08),
     keys.STREAM_TASKS: ("status", 0.002),
 }
-"""What is written below a prefix, and how likely something happens to its writer while faults rage."""
+"""Prefix of the key written → how likely the writer is struck while faults rage."""
 
 MOMENTS = ("before", "during", "after", "late", "late")
 LATE = (2.5, 8.0)
@@ -51,7 +51,7 @@ LATE = (2.5, 8.0)
 
 
 class Perils:
-    """What kills those who write."""
+    """Kills writers at chosen steps."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -70,12 +70,12 @@ class Perils:
         return None
 
     def struck(self, step: str, moment: str) -> None:
-        """Somebody was."""
+        """Count a writer that was struck."""
         self.strikes[f"{moment} {step}"] += 1
 
 
 class PerilousStore(SimStore):
-    """A node's way to the store, on which it may die."""
+    """A node's connection to the store; a commit through it may kill the node."""
 
     def __init__(self, world: World, machine: Machine, perils: Perils) -> None:
         super().__init__(world.network, machine.name, machine.clock)
@@ -241,7 +241,7 @@ class _BlindCatalogue(PublishedCatalogue):
 
 
 class _Greedy(StreamTask):
-    """Takes whole batches, also past where its sequence ends."""
+    """Takes whole batches, even past the end of its sequence."""
 
     async def _take(self, progress: TaskProgress, batch: Read) -> None:
         if progress.ends is not None:

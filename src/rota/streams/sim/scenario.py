@@ -1,4 +1,4 @@
-"""Scenario: a fleet runs a stream, and whoever writes something that others go by may die of it.
+"""Scenario: a fleet runs a stream, and the writer of a record that others depend on may die of it.
 
 Nodes run the product's own session, election, supervisor, stream keeper and stream tasks, over a simulated store; the
 source and the rows are in memory. Records come all the while. The number of groups changes, groups are handed off, the
@@ -84,7 +84,7 @@ class Streams:
         """`pace`: by how much longer than here it takes from one thing to the next."""
         self.world, self._broken, self._pace = world, broken, pace
         self._tell_every = min(pace, 12.0)
-        """Seconds between the statuses of a task; what waits for them does not wait for ever."""
+        """Seconds between the statuses of a task; the timeouts that wait for them are longer."""
 
         self._name = f"sim-{world.seed}"
         self._topic = topic(self._name)
@@ -104,7 +104,7 @@ class Streams:
         }
 
     async def run(self) -> None:
-        """The whole story."""
+        """Run the scenario to its end."""
         world = self.world
         world.network.committed = self.check
         self.prepare(FAULTS_END)
@@ -189,7 +189,7 @@ class Streams:
     # What happens to them
 
     def people(self, store: SimStore) -> list[Coroutine[Any, Any, None]]:
-        """What is done to the stream and its source, for ever."""
+        """Change the stream and its source until cancelled."""
         return [self._append(), self._ask(store), self._disturb()]
 
     async def _append(self) -> None:
@@ -202,7 +202,7 @@ class Streams:
                 self._topic.leave_gap(partition, chance.randint(1, 5))
 
     async def _ask(self, store: SimStore) -> None:
-        """People want this and that."""
+        """Make one random request, as an operator would."""
         chance = self.world.random
         while True:
             await asyncio.sleep(chance.uniform(1, 12) * self._pace)
@@ -254,7 +254,7 @@ class Streams:
             self.world.tell(f"a worker of {machine.name} is killed: {task}")
 
     async def _calm_down(self, store: SimStore) -> None:
-        """Mend what is outside of the fleet, and set the clocks right."""
+        """Repair what is outside of the fleet, and set the clocks right."""
         self._topic.start()
         for machine in self.world.machines:
             machine.clock.step(self.world.store_clock.wall() - machine.clock.wall())

@@ -1,7 +1,7 @@
 """How many records a stream's function is given at a time. Pure.
 
-While a function is at work nothing else of its task moves, and what it makes while a group pauses is made again. So it
-is given few records at first, and more as long as it is quick: as many as it takes in about a second.
+While a function runs its task does nothing else, and rows it makes while a group pauses are made again. So it is given
+few records at first, and more as long as it is quick: as many as it handles in about a second.
 """
 
 FIRST = 100

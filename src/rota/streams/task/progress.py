@@ -2,7 +2,7 @@
 
 A task reads records into the open sequence. When the group has agreed where that ends, the task reads up to there and
 closes the sequence, opens the next one if there is one, and publishes the closed ones in order while it reads on.
-Whoever runs the task tells what was heard and what happened, and asks `next`.
+The shell (`run.py`) reports what was heard and what happened, and asks `next`.
 """
 
 from collections.abc import Mapping
@@ -58,7 +58,7 @@ class TaskProgress:
     """The next record of each partition."""
 
     closed: list[ClosedSequence] = field(default_factory=list)
-    """To be published, in this order."""
+    """Closed sequences to be published, in this order."""
 
     moves: int = 0
     """Records read and sequences published: it grows as long as there is progress."""
@@ -93,7 +93,7 @@ class TaskProgress:
         self._close_what_is_agreed()
 
     def told(self, sequence: ClosedSequence, verdict: PublishVerdict) -> None:
-        """What came of a publish. One that is ahead is tried again."""
+        """Note the verdict of a publish. A sequence whose turn has not come is retried."""
         if verdict.turn is Turn.BEHIND:
             self.fail(verdict.why)
         elif verdict.turn in (Turn.PUBLISHED, Turn.THERE):
@@ -101,14 +101,14 @@ class TaskProgress:
             self.moves += 1
 
     def fail(self, why: str) -> None:
-        """It cannot go on; the first reason counts."""
+        """Note that the task cannot go on; the first reason counts."""
         self.error = self.error or why
 
     # What is to be done
 
     @property
     def next(self) -> Next:
-        """What to do now."""
+        """The next action."""
         if self.error or (self._is_read_to_the_end and not self.closed):
             return Next.END
         if self._is_read_to_the_end:
@@ -119,7 +119,7 @@ class TaskProgress:
 
     @property
     def state(self) -> TaskState:
-        """As its status says it."""
+        """The state that its status reports."""
         if self.error:
             return TaskState.FAILED
         match self.next:

@@ -2,11 +2,11 @@
 
 Where the function raises, or the output does not take its rows, the batch is halved until the record is found that is
 at fault; that one becomes a dead letter, and the rest goes on. So the function may be called again with a part of what
-it was called with: it should do nothing but make rows. More dead letters than the stream allows end the task, and say
-so: something is wrong then with the function or with the source, and not with a record. A stream that sets no limit
-allows any number, as long as most records can be read.
+it was called with: it should do nothing but make rows. More dead letters than the stream allows fail the task: the
+fault then lies with the function or the source, not with a record. A stream that sets no limit allows any number, as
+long as most records can be read.
 
-Who makes the calls is the caller's to say: a function that is not async has a thread of its own in a worker, so that
+`call` decides which thread makes the calls: a function that is not async has a thread of its own in a worker, so that
 the task hears and answers while it works. A call that does not return in time ends the task.
 """
 
@@ -28,7 +28,7 @@ Rows: TypeAlias = Any
 """A list of dicts, or columns (`pyarrow.RecordBatch`): what a committer's draft takes."""
 
 Fits: TypeAlias = Callable[[Rows], Awaitable[Rows]]
-"""The rows as the output takes them; raises what is against them."""
+"""The rows as the output takes them; raises if it would refuse them."""
 
 
 async def as_they_are(rows: Rows) -> Rows:
@@ -73,7 +73,7 @@ class TooSlow(Exception):
 
 
 Call: TypeAlias = Callable[[Callable[[], Any]], Awaitable[Any]]
-"""Makes a call, in whichever thread."""
+"""Makes a call, in a thread it chooses."""
 
 
 async def call_here(function: Callable[[], Any]) -> Any:
@@ -128,7 +128,7 @@ class Transform:
         return made
 
     def forget(self, made: TransformResult) -> None:
-        """What was made is not used, and its records are read again: what it failed on does not count yet."""
+        """Discard the last errors: the rows made are not used, and their records are read again."""
         failed = len(made.letters) + len(made.unfit)
         self.errors -= failed
         self._surplus = max(0, self._surplus - failed)
@@ -146,7 +146,7 @@ class Transform:
                 made.rows.append(await fits(rows))
             except (Unavailable, Unknown, Denied):
                 raise  # the output cannot be asked: that is no fault of a record
-            except Exception as error:  # whatever comes of the values in a user's rows
+            except Exception as error:  # any error that the values in a user's rows cause
                 await self._part(batch, fits, made, made.unfit, error)
                 return
         self._surplus = max(0, self._surplus - len(batch.records))

@@ -1,7 +1,7 @@
 """Which records of a batch are taken: those of the group's times, and those that have a value. Pure.
 
 A group may be read long after it was made: the fleet was stopped, or no node could run it. So a record is early only if
-it is early for the moment of reading too: one whose time has come is never dropped for being early.
+its time is also too far ahead of the moment of reading; a record whose time has passed is never dropped as early.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Certificates that were taken back."""
+"""Revoked certificates."""
 
 from datetime import datetime
 
@@ -9,15 +9,15 @@ from rota.model.codec import stored
 
 @stored()
 class RevokedCertificate(msgspec.Struct, frozen=True, kw_only=True):
-    """A certificate that nobody may come in with any more."""
+    """A certificate that every node refuses."""
 
     serial: str
-    """In hex."""
+    """Its serial number, in hex."""
 
     name: str
-    """Who it was made for."""
+    """The name it was issued for."""
 
     at: datetime
     by: str
     ends: datetime | None = None
-    """When it would have ended anyway; then this record can go."""
+    """When it expires; after that this record can be deleted."""

@@ -1,15 +1,15 @@
 """Access: who may do what at a node's doors.
 
-A caller shows a token; the gate knows some, and what each of them opens. `Gate.judge` says who the caller is and what
-it may do, or why it is turned away, in a sentence that tells where a token is found. Each door asks it and answers in
+A caller presents a token; the gate knows the tokens and the access of each. `Gate.judge` returns who the caller is and
+what it may do, or why it is refused, in a sentence that says where a token is found. Each door calls it and answers in
 its own way.
 
-Tokens are looked up by their digests: who measures how long a refusal takes learns nothing of a token, and it takes no
-longer where there are thousands. So the gate does not hold a single token, and none can be read from it.
+Tokens are looked up by their digests: the time that a refusal takes reveals nothing about a token, and does not grow
+with their number. The gate holds only digests, so no token can be read from it.
 
-What the store knows of a token counts more than what a node found in its folder: who takes a token back takes it from
-every node. That holds after its record has gone, too: a digest that a record ever named opens something only while a
-record names it. A token of a node's folder opens nothing until the store was asked about it.
+A record in the store overrides what a node found in its folder: a revoked token is refused by every node. That holds
+after its record is deleted, too: a digest that a record ever named is accepted only while a record names it. A token of
+a node's folder is refused until the store was asked about it.
 """
 
 import hashlib
@@ -38,73 +38,73 @@ __all__ = [
 
 SCHEME = "bearer"
 OPERATOR = "operator"
-"""Who comes with the token of a node's own folder."""
+"""The name of a caller with the token of a node's own folder."""
 
 WHERE = "which is in the file that the node's setting `token` names, or in the file `token` of its data folder"
 
 
 class KnownToken(msgspec.Struct, frozen=True):
-    """A token that opens something; its digest is all that is kept of it."""
+    """A token with some access; only its digest is kept."""
 
     digest: bytes
     access: Access
     name: str = OPERATOR
     until: datetime | None = None
-    """When it ends to open anything; None: never."""
+    """When it expires; None: never."""
 
     is_revoked: bool = False
     is_replaced: bool = False
-    """Did a record of the store name it once, and none does now?"""
+    """Was its record in the store deleted?"""
 
     is_unsure: bool = False
-    """Was the store not asked yet whether it was taken back?"""
+    """Is it unknown yet whether the store has revoked it?"""
 
     def opens(self, needed: Access, now: datetime) -> bool:
-        """Does it open that now?"""
+        """Does it grant this access now?"""
         return self.access.covers(needed) and isinstance(_judged(self, needed, now), AdmittedCaller)
 
 
 class AdmittedCaller(msgspec.Struct, frozen=True):
-    """Who was let in, and what it may do."""
+    """An admitted caller, and what it may do."""
 
     name: str
     access: Access
 
 
 class TurnedAway(msgspec.Struct, frozen=True):
-    """Why a caller is turned away."""
+    """Why a caller is refused."""
 
     why: str
     is_stranger: bool
-    """Did it fail to show a token that is good? Otherwise it is known, and may not do this."""
+    """Did it present no valid token? Otherwise it is known, and lacks the right."""
 
     name: str = ""
-    """Whose token it showed, if it is one that is or was known."""
+    """The name of the token it presented, if that is or was known."""
 
     is_too_often: bool = False
-    """Was it turned away so often that it should wait?"""
+    """Has it been refused so often that it should wait?"""
 
     is_unsure: bool = False
-    """Is it not known yet whether the token is good? Then the same call may be let in a moment later."""
+    """Is it not known yet whether the token is valid? Then the same call may be admitted a moment later."""
 
     is_foreign_page: bool = False
-    """Did a page of another site send it with the cookie of a session?"""
+    """Was the request sent by a page of another site, with the cookie of a session?"""
 
 
 class Gate(msgspec.Struct, frozen=True):
     """The tokens that are known here."""
 
     known: tuple[KnownToken, ...]
-    """The node's own."""
+    """The node's own token."""
 
     where: str = WHERE
-    """Where a caller finds one, as the end of a sentence. It is said to strangers, so it names no path."""
+    """Where a caller finds a token, as the end of a sentence. Strangers see it, so it names no path."""
 
     recorded: Mapping[bytes, KnownToken] = msgspec.field(default_factory=dict)
-    """Those of the store by their digests; they count more. Who gives them keeps them up to date."""
+    """The store's tokens by digest; they override the node's own. The owner of this mapping keeps it up to date."""
 
     def judge(self, authorization: str | None, needed: Access, now: datetime) -> AdmittedCaller | TurnedAway:
-        """Who the caller with this header is, if what it may do is enough; otherwise why it is turned away."""
+        """The caller with this header, if its access is enough; otherwise why it is refused."""
         shown = _token(authorization)
         if shown is None:
             return TurnedAway(f"this needs a token; send the header authorization: Bearer TOKEN, {self.where}", True)
@@ -137,7 +137,7 @@ class Gate(msgspec.Struct, frozen=True):
         return replace(self, known=own, recorded=recorded)
 
     def opening(self, needed: Access, now: datetime) -> list[bytes]:
-        """The digests of the tokens that open that now, sorted."""
+        """The digests of the tokens that grant this access now, sorted."""
         best = {**{each.digest: each for each in reversed(self.known)}, **self.recorded}
         return sorted(digest for digest, each in best.items() if each.opens(needed, now))
 
@@ -163,14 +163,14 @@ def known_of(record: TokenRecord) -> tuple[KnownToken, ...]:
 
 
 def refusal(held: Access, needed: Access, name: str = "") -> TurnedAway | None:
-    """Why what a known caller holds is not enough; None if it is."""
+    """Why a known caller's access is not enough; None if it is."""
     if held.covers(needed):
         return None
     return TurnedAway(f"this needs a token for {needed}, and yours is for {held}; come with another", False, name)
 
 
 def mark(token: str) -> str:
-    """What shows whether two tokens are the same, and nothing of what they are."""
+    """A short mark by which two tokens can be compared without revealing them."""
     return digest(token).hex()[:8]
 
 
@@ -199,6 +199,6 @@ def _judged(held: KnownToken, needed: Access, now: datetime) -> AdmittedCaller |
 
 
 def _token(authorization: str | None) -> str | None:
-    """What stands behind `Bearer`, if anything does."""
+    """The token after `Bearer`, if there is one."""
     scheme, _, token = (authorization or "").strip().partition(" ")
     return token.strip() or None if scheme.lower() == SCHEME else None

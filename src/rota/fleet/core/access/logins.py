@@ -1,10 +1,10 @@
-"""How often a caller may be turned away before it is told to wait.
+"""How often a caller may be refused before it has to wait.
 
-Each source (an address) may fail a number of times at once, and then once in a while. Who shows a good token is not
-held up, whatever others on its machine did: nobody can lock another out. What is limited is what failures cost: the
-work, and the lines of the audit trail.
+Each source (an address) may fail `BURST` times at once, and then once in each period. A caller with a valid token is
+never delayed, whatever others on its machine did: no caller can lock another out. The limit is on the cost of failures:
+the work, and the lines of the audit trail.
 
-Only so many sources are remembered; the one that failed longest ago is forgotten first.
+A limited number of sources is remembered; the one that failed longest ago is forgotten first.
 """
 
 from collections import OrderedDict
@@ -25,14 +25,14 @@ MOST = 4096
 
 @dataclass
 class _Spent:
-    """What a source has left, and since when that is so."""
+    """How many failures a source has left, and since when."""
 
     left: float
     at: Instant
 
 
 class Failures:
-    """Who was turned away, and how often of late."""
+    """The sources that were refused, and how often lately."""
 
     def __init__(self, at_once: int = AT_ONCE, every: float = EVERY, most: int = MOST) -> None:
         self._at_once, self._every, self._most = at_once, every, most
@@ -50,7 +50,8 @@ class Failures:
 
 
 def source_of(address: str) -> str:
-    """Who is meant by an address: itself, or of IPv6 the network, of which one machine has millions of addresses."""
+    """The source of an address: the address itself, or its network for IPv6, where one machine has millions of
+    addresses."""
     try:
         found = ip_address(address.partition("%")[0])
     except ValueError:

@@ -11,7 +11,7 @@ from rota.model.ids import NodeId
 
 @stored()
 class TicketRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A ticket as the store has it. The secret is in the ticket alone; what it opens lies sealed under another key."""
+    """A ticket as the store has it. Only the ticket has the secret; what it admits to is sealed under another key."""
 
     id: str
     node: NodeId

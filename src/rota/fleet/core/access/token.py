@@ -1,4 +1,4 @@
-"""Tokens: who may come in, for what, and until when. Of a token itself only its digest is ever kept."""
+"""Tokens: their access and their expiry. Only the digest of a token is ever kept."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -24,7 +24,7 @@ class Access(StrEnum):
     """Speak as a node of the fleet, which has the store and so everything."""
 
     def covers(self, needed: "Access") -> bool:
-        """Is it enough for that?"""
+        """Does this access include `other`?"""
         return _PLACES[self] >= _PLACES[needed]
 
 
@@ -65,7 +65,7 @@ class TokenRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 @stored()
 class DigestRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A note that stays: a token of this name has, or had, the digest that the key says."""
+    """A permanent note: a token of this name has, or had, the digest in the key."""
 
     name: str
     at: datetime

@@ -1,8 +1,8 @@
-"""The chain of the audit trail: sealing entries, and finding out whether somebody meddled.
+"""The chain of the audit trail: sealing entries, and detecting tampering.
 
-The hash of a link is SHA-256 over its number, the hash before it, and its entry as JSON with sorted keys. It needs no
-key: who may write to the store can write a whole new chain. What cannot be done is to change one that somebody else
-has seen: a head that was noted elsewhere (`verify` shows it) must still be met on the way.
+The hash of a link is SHA-256 over its number, the previous hash, and its entry as JSON with sorted keys. It uses no
+secret: a process that may write to the store can write a whole new chain. But a chain whose head was noted elsewhere
+(`verify` shows it) cannot be rewritten undetected: the noted hash must still be in it.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ def seal(
 
 
 def link_hash(number: int, previous: str, entry: AuditEntry) -> str:
-    """What a link with this entry at this place must bear."""
+    """The hash that a link with this entry at this place must have."""
     return hashlib.sha256(_encoder.encode([number, previous, msgspec.to_builtins(entry)])).hexdigest()
 
 
@@ -44,7 +44,7 @@ class Verifier:
         self._has_met_noted = noted in ("", head.before_first)
         self.flaw = ""
         self.doubt = ""
-        """What cannot be told, though nothing is wrong with the links there are; set by `end`."""
+        """What cannot be decided although the existing links are intact; set by `end`."""
 
         self.links = 0
 

@@ -1,6 +1,6 @@
-"""The audit trail: who changed what, from where, and who was turned away.
+"""The audit trail: who changed what, from where, and which requests were refused.
 
-An entry is written in the same commit as the change it tells of, so that neither is there without the other. The leader
+An entry is written in the same commit as its change, so that neither exists without the other. The leader
 then seals entries into a chain: each link holds the hash of the one before, so that nothing can be changed, removed or
 put in between without all that follows being written anew.
 """
@@ -19,10 +19,10 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
     """The key of the store."""
 
     before: str | None
-    """What was there, as text; None if nothing was."""
+    """The value before, as text; None if the key was absent."""
 
     after: str | None
-    """What is there now; None if nothing is."""
+    """The value after; None if the key was deleted."""
 
 
 @stored()
@@ -33,16 +33,16 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     """The id of the entry; ids sort by time."""
 
     at: datetime
-    """When, by the clock of whoever wrote it down."""
+    """When, by the clock of the process that wrote it."""
 
     by: str
-    """Whose token it was, or which user's command; empty for a stranger."""
+    """The name of the token, or the user who ran the command; empty for an unknown caller."""
 
     origin: str
     """The door and the address: `http 10.0.0.7`, `command box`."""
 
     what: str
-    """The operation; of a refusal, what was asked for."""
+    """The operation; for a refusal, the request."""
 
     changes: list[Changed] = msgspec.field(default_factory=list)
     """The keys that were changed."""

@@ -1,1 +1,1 @@
-"""Episodes: what has been wrong for so long that people are notified. Pure."""
+"""Episodes: waits that last so long that an event reports them. Pure."""

@@ -1,7 +1,7 @@
-"""An episode: something that has been wrong for so long that people were told, until it is over.
+"""An episode: a wait that lasts so long that an event reports it, until it is over.
 
-The leader writes the record in one commit with the event that tells of it, and deletes it with the one that tells the
-end: so each is told once, whichever node leads.
+The leader writes the record in one commit with the event that reports the wait, and deletes it in one commit with the
+event that reports its end: so each is reported once, whichever node leads.
 """
 
 from datetime import datetime
@@ -13,7 +13,7 @@ from rota.model.codec import stored
 
 
 class Wait(StrEnum):
-    """What waits."""
+    """What kind of thing waits."""
 
     RESOURCE = "resource"
     """A resource lacks tasks."""

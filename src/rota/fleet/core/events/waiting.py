@@ -1,7 +1,7 @@
-"""Episodes: when people are told that something waits too long, and when that it is over.
+"""Episodes: when an event reports that something waits too long, and when that the wait is over.
 
-Each once: what is open is in the store. At most `MOST` of a sort are open at a time, for a fleet that is too small may
-have a hundred thousand resources that wait for the same reason. The longest come first.
+Each is reported once: open episodes are in the store. At most `MOST` of a kind are open at a time, as a fleet that is
+too small may have a hundred thousand resources waiting for the same reason. The longest waits come first.
 
 Pure: time arrives as an argument.
 """
@@ -23,7 +23,7 @@ class OpenWait(msgspec.Struct, frozen=True):
 
 
 class EpisodeReport(msgspec.Struct, frozen=True):
-    """What is to be told."""
+    """The waits to report."""
 
     begun: tuple[str, ...]
     over: tuple[str, ...]
@@ -32,9 +32,9 @@ class EpisodeReport(msgspec.Struct, frozen=True):
 def step(
     told: Collection[str], waiting: Mapping[str, OpenWait], after: timedelta, now: datetime, most: int = MOST
 ) -> EpisodeReport:
-    """Which of those that wait have done so for `after` and are not told yet, and which of those told wait no more.
+    """The waits longer than `after` that are not reported yet, and the reported ones that are over.
 
-    With `after` at zero nothing is told any more, and what was told is over.
+    With `after` at zero no new wait is reported, and every reported one is over.
     """
     lasting = {name: each for name, each in waiting.items() if after and (name in told or now - each.since >= after)}
     over = tuple(sorted(name for name in told if name not in lasting))

@@ -1,7 +1,8 @@
 """Hooks: which events go to which of them, when, and how often they are tried.
 
-`taken` turns events into deliveries; `claimed` and `failed` say what becomes of one. The pace of a hook is a leaky
-bucket that holds one minute's worth: so many may come at once, the others wait. Who is ten minutes behind gets no more.
+`taken` turns events into deliveries; `claimed` and `failed` give the next state of one. The pace of a hook is a leaky
+bucket that holds one minute's worth: that many may come at once, the others wait. A hook ten minutes behind gets no
+more.
 
 Times are those of the store's clock. `fleet.hooks.deliver` carries it out.
 """
@@ -20,7 +21,7 @@ from rota.model.ids import NodeId
 MINUTE = timedelta(minutes=1)
 LONGEST_QUEUE = timedelta(minutes=10)
 MARGIN = timedelta(seconds=10)
-"""How long after its time-out a try counts as lost: by then its node has died, or was never heard."""
+"""How long after its timeout an attempt counts as lost: by then its node is dead or cut off."""
 
 FIRST_WAIT, LONGEST_WAIT = timedelta(seconds=2), timedelta(minutes=5)
 FURTHEST = LONGEST_QUEUE + 2 * MINUTE
@@ -31,7 +32,7 @@ OWN = "hook."
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """What some events mean for the hooks."""
+    """The deliveries that some events cause."""
 
     deliveries: list[Delivery] = msgspec.field(default_factory=list)
     dropped: dict[str, int] = msgspec.field(default_factory=dict)
@@ -74,13 +75,13 @@ def _take(found: Taken, hook: Hook, event: Event, now: datetime) -> None:
 
 
 def wait(delivery: Delivery, now: datetime) -> timedelta:
-    """How long until a delivery is to be tried; not at all if it is due."""
+    """How long until a delivery is to be tried; zero if it is due."""
     ahead = delivery.due - now
     return ahead if timedelta() < ahead <= FURTHEST else timedelta()
 
 
 def claimed(delivery: Delivery, hook: Hook, node: NodeId, now: datetime) -> Delivery:
-    """The delivery while `node` tries it. Nobody else takes it before it must be over."""
+    """The delivery while `node` tries it. No other node takes it before the attempt must be over."""
     return replace(delivery, attempts=delivery.attempts + 1, by=node, due=now + hook.timeout + MARGIN)
 
 

@@ -23,13 +23,13 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
     """What is called; empty if a command is run."""
 
     command: list[str] = msgspec.field(default_factory=list)
-    """What is run, on whichever node takes it; empty if a URL is called."""
+    """The command, run on the node that delivers the event; empty if a URL is called."""
 
     timeout: timedelta = timedelta(seconds=10)
     """How long one try may take."""
 
     retries: int = 5
-    """How often it is tried again."""
+    """How many retries it gets."""
 
     per_minute: int = 60
     """How many events it takes in a minute; more than that wait."""
@@ -48,15 +48,15 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     hook: str
     event: Event
     due: datetime
-    """When it is to be tried, by the store's clock; under way, when somebody else may take it for lost."""
+    """When to try it, by the store's clock; during an attempt, when another node may take it for lost."""
 
     attempts: int = 0
     by: NodeId | None = None
-    """Who tried it last."""
+    """The node that tried it last."""
 
     @property
     def id(self) -> str:
-        """The same at every try: by it a receiver knows a repeat."""
+        """The same at every attempt, so that a receiver recognises a repeat."""
         return f"{self.event.id}/{self.hook}"
 
 
@@ -64,7 +64,7 @@ class HookFailure(msgspec.Struct, frozen=True):
     """Why a try to deliver failed."""
 
     why: str
-    """For everybody who may look: in it is nothing that the hook, or what it called, has said."""
+    """Why, for every caller that may read hooks: it contains no output of the hook or of what it called."""
 
     output: str = ""
     """The end of what a command printed, where there may be a secret; for admins."""
@@ -72,7 +72,7 @@ class HookFailure(msgspec.Struct, frozen=True):
 
 @stored()
 class HookStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a hook's deliveries."""
+    """The results of a hook's deliveries."""
 
     delivered: int = 0
     """Events that were delivered."""
@@ -99,4 +99,4 @@ class HookCursor(msgspec.Struct, frozen=True, kw_only=True):
 
     revision: Revision
     paces: dict[str, datetime] = msgspec.field(default_factory=dict)
-    """By hook, when it has taken all that it was given, at its pace."""
+    """By hook, when its pace lets it have taken all its deliveries."""

@@ -1,1 +1,1 @@
-"""Who leads, and who does a chore. Pure."""
+"""Which node leads, and which does a chore. Pure."""

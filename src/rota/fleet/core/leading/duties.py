@@ -4,8 +4,9 @@ Time is cut into beats by the store's clock, and each beat of a duty can be clai
 the beat that was claimed last, and a claim must name a later one. Before it claims, a node waits for as long as it is
 busy, so that the idlest comes first.
 
-Nothing may rest on it. Who claimed a beat may die before the chore is done, or do it when the next beat has long begun;
-so chores are such that twice does no harm, and never is made good at the next beat. `fleet.leading.duties` claims.
+Nothing may depend on it for safety. The node that claimed a beat may die before the chore is done, or do it long after
+the next beat began; so a chore must be harmless when done twice, and one that is missed is made up at the next beat.
+`fleet.leading.duties` claims.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -17,7 +18,7 @@ PER_POINT = timedelta(milliseconds=10)
 LONGEST_WAIT = timedelta(seconds=1)
 
 STUCK = 3
-"""Beats in which nobody could claim, after which the store's clock must have gone back."""
+"""Beats without a claim after which the store's clock must have been set back."""
 
 
 def beat_of(now: datetime, every: timedelta) -> int:
@@ -26,7 +27,7 @@ def beat_of(now: datetime, every: timedelta) -> int:
 
 
 def until(beat: int, now: datetime, every: timedelta) -> timedelta:
-    """How long until a beat begins; none if it has."""
+    """How long until a beat begins; zero if it has begun."""
     return max(timedelta(), EPOCH + beat * every - now)
 
 

@@ -1,8 +1,8 @@
 """Election: what a node that may lead should do about the leader key.
 
-`stance` looks at the level, not at the edge: the leader key as it is now, who I am, and whether my lease still lets
-me act. It is asked again after every change, so a lost answer or a doubled event cannot lead it astray: a node whose
-own candidacy ended in "unknown" simply finds itself in the key, or does not.
+`stance` is level-triggered: it looks at the leader key as it is now, the node's own session, and whether its lease is
+still valid. It is called again after every change, so a lost answer or a repeated event does no harm: a node whose own
+attempt ended in Unknown finds itself in the key, or does not.
 
 Pure. `fleet.leading.leader` carries the stance out.
 """
@@ -22,11 +22,11 @@ class Rest(msgspec.Struct, frozen=True):
 
 
 class Stand(msgspec.Struct, frozen=True):
-    """Nobody leads: try to become leader."""
+    """No node leads: try to become leader."""
 
 
 class Follow(msgspec.Struct, frozen=True):
-    """Somebody else leads."""
+    """Another node leads."""
 
     leader: NodeId
     term: TermNumber

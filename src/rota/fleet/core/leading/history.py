@@ -23,7 +23,7 @@ class Clearing(msgspec.Struct, frozen=True):
 
 
 def until_next(notes: Sequence[HistoryNote], now: datetime, every: timedelta, keep: timedelta) -> timedelta:
-    """How long to wait before the next look; not at all if nobody has looked for long."""
+    """How long to wait before the next check; zero if the last one was long ago."""
     apart = max(every, keep / MOST)
     if not notes or notes[-1].at > now:  # the clock was set back
         return timedelta(0)
@@ -33,8 +33,8 @@ def until_next(notes: Sequence[HistoryNote], now: datetime, every: timedelta, ke
 def clearing(notes: Sequence[HistoryNote], newest: Revision, now: datetime, keep: timedelta) -> Clearing:
     """What is old enough to go, and the notes for the next time.
 
-    Notes from the future are of a clock that was set back, and revisions that are not there of another store: both say
-    nothing.
+    Notes from the future (a clock was set back) and revisions that the store does not have (it was replaced) are
+    ignored.
     """
     true = [note for note in notes if note.at <= now and note.revision <= newest]
     old = [note for note in true if note.at <= now - keep]

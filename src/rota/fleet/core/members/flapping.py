@@ -19,7 +19,7 @@ FORGET = timedelta(minutes=20)
 
 
 class Returns(msgspec.Struct, frozen=True):
-    """How often a node came back lately, and when it did last."""
+    """How often a node came back lately, and when it last did."""
 
     count: int
     at: Instant

@@ -48,7 +48,7 @@ class Stranger(msgspec.Struct, frozen=True):
     """The node belongs to another fleet."""
 
     why: str
-    """A sentence with what to do."""
+    """Why, and what to do."""
 
 
 Entrance: TypeAlias = AdmittedNode | Stranger
@@ -79,7 +79,7 @@ def _first(claim: FleetClaim, around: StoreFacts, now: datetime) -> FleetRecord 
 
 
 def _knows(found: FleetRecord, app: str | None) -> bool:
-    """A fleet that no app has joined takes any."""
+    """Does the fleet know this app? A fleet that no app has joined accepts any."""
     return app is None or not found.apps or app in found.apps
 
 

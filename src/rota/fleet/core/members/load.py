@@ -20,10 +20,10 @@ CPU, EXECUTORS, MEMORY = 0.64, 0.32, 0.04
 """What each share weighs."""
 
 SPAN = timedelta(seconds=5)
-"""How far back the smoothed shares look: what was so long ago counts a third."""
+"""The time constant of the smoothing: a value this long ago counts a third."""
 
 STEP = 1.0
-"""Points by which a score must have moved to be worth telling."""
+"""Points by which a score must have changed to be written again."""
 
 
 class Shares(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,11 +43,11 @@ class LoadCandidate(msgspec.Struct, frozen=True, kw_only=True):
     """Executors that are free."""
 
     refusal: str | None = None
-    """Why it is not to be had; None if it is."""
+    """Why it is not available; None if it is."""
 
 
 class NoneIdle(msgspec.Struct, frozen=True):
-    """There is no node to be had, with each node's reason."""
+    """No node is available, with each node's reason."""
 
     refusals: dict[NodeId, str]
 
@@ -75,7 +75,7 @@ def smoothed(before: Shares | None, now: Shares, elapsed: timedelta) -> Shares:
 
 
 def has_moved(told: float | None, now: float) -> bool:
-    """Is the score worth telling again?"""
+    """Has the score changed enough to be written again?"""
     return told is None or abs(now - told) >= STEP
 
 

@@ -1,6 +1,6 @@
-"""Membership: may a node join under its name, and who came and went.
+"""Membership: may a node join under its name, and which nodes joined and left.
 
-Pure. `fleet.members.session` joins, `fleet.members.roster` tells.
+Pure. `fleet.members.session` joins, `fleet.members.roster` reports.
 """
 
 from collections.abc import Mapping
@@ -34,8 +34,8 @@ Admission: TypeAlias = Join | TakeOver | WaitFor
 def admission(holder: Node | None, home: str, host: str) -> Admission:
     """How the node with the data folder `home` gets its name, which `holder` has now.
 
-    The folder is locked by the process that uses it; so whoever else had it on this host does not live any more. A
-    copy of the folder on another host proves nothing.
+    The folder is locked by the process that uses it; so an earlier holder with this folder on this host is dead. A copy
+    of the folder on another host proves nothing.
     """
     if holder is None:
         return Join()
@@ -45,7 +45,7 @@ def admission(holder: Node | None, home: str, host: str) -> Admission:
 
 
 class MembershipChanges(msgspec.Struct, frozen=True):
-    """Who came and went between two looks at the fleet."""
+    """The nodes that joined and left between two readings of the fleet."""
 
     joined: tuple[NodeId, ...] = ()
     left: tuple[NodeId, ...] = ()

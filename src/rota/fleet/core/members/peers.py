@@ -1,18 +1,18 @@
-"""Peers: what the nodes' checks of each other say about who is online.
+"""Peers: which nodes are online, by the nodes' checks of each other.
 
-An observer checks every other node again and again. `heard` says what one round of it means: whom to strike, or why
-nobody. A `StrikeLedger` holds the observer's strikes, which it shows the others in the store. `verdicts` judges from
-all strikes, and `health` says when a node goes offline or comes back.
+An observer checks every other node periodically. `heard` judges one round: which nodes to strike, or why none. A
+`StrikeLedger` holds the observer's strikes, which it shows the others in the store. `verdicts` judges from all strikes,
+and `health` says when a node goes offline or comes back.
 
 The rules, each against a way in which three plain strikes go wrong (seed 004):
 
 - Strikes are counted by moment, not by observer: a hundred observers that see one blip count it once.
-- More than half of those who look must see it, at each of three moments. Where two nodes cannot reach each other and
-  everybody else reaches both, both stay; each of the two leaves the other out by itself.
-- Who is struck by all others is heard no more: it is likelier to be the one that is off.
-- Who often falls comes back late, and who came back gets its full share of work only after a while.
+- More than half of the observers must see it, at each of three moments. Where two nodes cannot reach each other and all
+others reach both, both stay online; each of the two leaves the other out by itself. - The strikes of a node that all
+others strike are ignored: it is likelier to be the one that is cut off. - A node that often falls comes back late, and
+one that came back gets its full share of work only after a while.
 
-All this is about who is sent work. Ownership ends with the lease and with nothing else.
+All this decides only which nodes are sent work. Ownership ends with the lease and with nothing else.
 
 Times are those of the store's clock and arrive as arguments. `fleet.members.peers` checks, `fleet.members.health`
 writes down.
@@ -35,7 +35,7 @@ SAME_MOMENT = 0.8
 """Strikes closer than this part of the time between checks are one; less than 1, because checks are jittered."""
 
 LATE = timedelta(seconds=1)
-"""How late an observer's own loop may be before it blames nobody."""
+"""How late an observer's own loop may be before its round strikes no node."""
 
 MEMORY = timedelta(hours=1)
 """How long a fall is held against a node."""
@@ -61,24 +61,24 @@ class Heard(msgspec.Struct, frozen=True):
     """What a round of checks means."""
 
     struck: Mapping[NodeId, str]
-    """Whom to strike, and what the check met."""
+    """The nodes to strike, and the error of each check."""
 
     answered: frozenset[NodeId]
 
 
 class Withheld(msgspec.Struct, frozen=True):
-    """Why a round strikes nobody."""
+    """Why a round strikes no node."""
 
     why: str
     is_cut_off: bool = False
-    """Is it because nobody at all was reached?"""
+    """Is it because no node was reached?"""
 
 
 def heard(answers: Mapping[NodeId, str | None], lateness: timedelta) -> Heard | Withheld:
     """What a round says: each node's trouble, or None if it answered; and how late the observer's own loop was.
 
-    Who reaches none of several others is likelier to be cut off than they all are. With one other there is nothing to
-    compare; that case is settled by `verdicts`.
+    An observer that reaches none of several others is likelier to be cut off than all of them. With one other there is
+    nothing to compare; `verdicts` decides that case.
     """
     if lateness > LATE:
         return Withheld(f"this node's own loop was {lateness.total_seconds():.1f} s late")
@@ -105,7 +105,7 @@ class StrikeLedger:
         self.forget_all_but(members)
 
     def forget_all_but(self, members: Members) -> None:
-        """Drop strikes against those who left, or began anew."""
+        """Drop strikes against nodes that left, or have a new session."""
         present = members.items()
         self.strikes = {node: held for node, held in self.strikes.items() if (node, held.session) in present}
 
@@ -128,7 +128,7 @@ class PeerVerdict(msgspec.Struct, frozen=True):
 
 
 def verdicts(members: Members, strikes: Iterable[Strikes], every: timedelta) -> dict[NodeId, PeerVerdict]:
-    """How each member stands, where nodes check each other every so often."""
+    """The verdict on each member; nodes check each other every `check_every`."""
     against: dict[NodeId, dict[NodeId, Strikes]] = {node: {} for node in members}
     for each in strikes:
         if members.get(each.node) == each.session and each.observer in members and each.at:
@@ -145,7 +145,8 @@ def _verdict(held: Mapping[NodeId, Strikes], observers: Collection[NodeId], ever
     most = len(observers) // 2 + 1
     if len(counted) < most:
         return PeerVerdict(Standing.SUSPECT, why)
-    # Who strikes has not had an answer since its first strike. What one saw before most did is between those two.
+    # An observer that strikes has had no answer since its first strike. What one saw before most did is between those
+    # two.
     since = sorted(each.at[0] for each in counted)[most - 1]
     times = moments((at for each in counted for at in each.at if at >= since), every)
     return PeerVerdict(Standing.OFFLINE if times >= ENOUGH else Standing.SUSPECT, why)
@@ -156,7 +157,7 @@ def _complaint(who: str, why: str) -> str:
 
 
 def moments(times: Iterable[datetime], every: timedelta) -> int:
-    """At how many distinct moments something was seen: as if one observer had looked every so often."""
+    """At how many distinct moments something was seen, as if by one observer with a fixed interval."""
     count, last = 0, None
     for at in sorted(times):
         if last is None or at - last >= SAME_MOMENT * every:
@@ -182,7 +183,7 @@ def health(
 
 
 def shown(health: NodeHealth | None, strikes: Collection[Strikes]) -> PeerVerdict:
-    """How a node stands, for whoever asks: by what was written down of it, and by who complains at the moment."""
+    """The verdict on a node to show: by its health record, and by the present strikes of others."""
     if health is not None and not health.is_online:
         return PeerVerdict(Standing.OFFLINE, health.why)
     if not strikes:
@@ -193,7 +194,7 @@ def shown(health: NodeHealth | None, strikes: Collection[Strikes]) -> PeerVerdic
 
 
 def is_forgotten(health: NodeHealth, is_member: bool, now: datetime) -> bool:
-    """Has a node been away for so long that nobody needs to know of it?"""
+    """Has a node been away for so long that its record can be deleted?"""
     return not is_member and not health.is_online and now - health.since >= FORGOTTEN
 
 
@@ -223,5 +224,5 @@ def _lately(falls: Iterable[datetime], now: datetime) -> list[datetime]:
 
 
 def _elapsed(since: datetime, now: datetime) -> timedelta:
-    """How long ago something was; very long if it seems to be still to come, for then the clock was set back."""
+    """How long ago something was; very long if it lies in the future, as the clock was then set back."""
     return now - since if since <= now else timedelta.max

@@ -1,7 +1,7 @@
 """Reach: can the nodes of a fleet call each other?
 
 Nodes of one machine reach each other over the loopback. Nodes of several machines must each advertise an address that
-the others reach, and show each other the same token. Without that a fleet looks well and its messages wait.
+the others reach, and use the same token. Without that a fleet looks healthy and its messages wait.
 
 Tokens are compared only when a node joins with one that it made itself: files of tokens are read again when they
 change, and while a fleet's token is rotated two are good.
@@ -24,7 +24,7 @@ SETTINGS = (
 
 
 def are_apart(one: Node, other: Node) -> bool:
-    """Does the loopback of one not lead to the other? Nodes of an older Rota are told apart by their hosts."""
+    """Does the loopback of one not lead to the other? Nodes of an older Rota are distinguished by their hosts."""
     if one.network and other.network:
         return one.network != other.network
     return one.host != other.host
@@ -81,8 +81,9 @@ def faults(nodes: Sequence[Node]) -> Iterator[tuple[NodeId, str]]:
 def settled(config: NodeConfig, *, is_default: bool, route: str | None, certified: Sequence[str] = ()) -> NodeConfig:
     """The settings of a node whose doors may be reached by other machines, with an address that those can use.
 
-    `route` is this machine's address on its way to the store; None: the store is on this machine. `is_default`: nobody
-    said where http and grpc are. `certified`: the hosts in the node's certificate, of which one must be advertised.
+    `route` is this machine's address on its way to the store; None: the store is on this machine. `is_default`: http
+    and grpc have their default addresses. `certified`: the hosts in the node's certificate, of which one must be
+    advertised.
     """
     if route is None or config.advertise is not None or not (config.insecure or config.tls):
         return config

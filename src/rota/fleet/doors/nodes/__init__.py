@@ -1,1 +1,1 @@
-"""What can be asked of nodes."""
+"""Operations on nodes."""

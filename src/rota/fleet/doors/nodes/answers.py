@@ -38,13 +38,13 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """The kinds of resources its app declares."""
 
     slots: int = 0
-    """As somebody set them, or as its settings say."""
+    """Its slots: as an operator set them, or as its settings say."""
 
     configured_slots: int = 0
-    """As its settings say."""
+    """Its slots by its settings."""
 
     slots_set: SlotsSet | None = None
-    """Since when somebody has set them, if so."""
+    """Since when an operator has set them, if so."""
 
     configured_labels: dict[str, str] = msgspec.field(default_factory=dict)
     """Its labels as its settings say; `labels` are those that count."""
@@ -72,7 +72,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """How busy it is; None if it has not said so."""
 
     standing: Standing = Standing.ONLINE
-    """How the other nodes find it."""
+    """The verdict of the other nodes."""
 
     standing_why: str = ""
     """Why it is not online, if so."""
@@ -93,7 +93,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """The `__version__` of its app's module or package; empty if it has none."""
 
     daemons: str = ""
-    """How it finds processes that its app left behind: by `cgroup` or by `environment`."""
+    """How it finds processes that its app left running: by `cgroup` or by `environment`."""
 
     not_understood: str | None = None
     """What is wrong with its record, if a newer Rota wrote it."""
@@ -113,7 +113,7 @@ class NodeList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IdlestNode(msgspec.Struct, frozen=True, kw_only=True):
-    """The node that has least to do."""
+    """The node with the lowest load."""
 
     node: NodeId
     """The id of the node."""

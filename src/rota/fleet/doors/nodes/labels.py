@@ -1,8 +1,8 @@
 """Labels of a node, changed while it runs.
 
 What an operator sets is a record of its own beside the node's (`resources.core.records.LabelsSet`), so it outlives the
-node, and it wins over the node's settings, label by label. Whoever places work follows these records and takes the new
-labels into account at once; tasks that a node has already stay where they are.
+node, and it overrides the node's settings, label by label. The leader follows these records and uses the new labels at
+once; tasks that a node has already stay where they are.
 """
 
 from collections.abc import Mapping
@@ -79,7 +79,7 @@ async def label_node(
 
 
 def _read(node: str, labels: object, reset: object) -> dict[str, str | None]:
-    """The changes that were sent; Invalid if they cannot be, or are none."""
+    """The requested changes; Invalid if they are malformed or empty."""
     if not isinstance(labels, Mapping):
         raise Invalid(f'node "{node}": labels is {labels!r}; it must be an object, like {{"zone": "b", "gpu": null}}')
     if not isinstance(reset, bool):

@@ -1,4 +1,4 @@
-"""Operations on nodes: what can be asked of them, as plain functions on the store. None of them needs the leader."""
+"""Operations on nodes, as plain functions on the store. None of them needs the leader."""
 
 from contextlib import aclosing
 from datetime import timedelta
@@ -25,7 +25,7 @@ from rota.store.scanning import scan_all
 
 @verb("GET", "/v1/nodes", Access.VIEW, rpc="Nodes.List", page_by=lambda node: node.id)
 async def list_nodes(store: Store) -> NodeList:
-    """Every node that is in the fleet, or that has a cordon or tasks."""
+    """List the nodes that are in the fleet, or that have a cordon or tasks."""
     now = await store.now()
     seen = await seen_nodes(store)
     return NodeList(nodes=tuple(node_view(id, seen, now) for id in sorted(seen.ids)), as_of=now)
@@ -33,7 +33,7 @@ async def list_nodes(store: Store) -> NodeList:
 
 @verb("GET", "/v1/nodes/{node}", Access.VIEW, rpc="Nodes.Get")
 async def get_node(store: Store, node: NodeName) -> NodeView:
-    """One node: what it offers, what of that is taken, and whether it gets more; NotFound if there is none."""
+    """Get one node: its capacity, what is used of it, and whether it gets new tasks; NotFound if there is none."""
     seen = await seen_nodes(store)
     if node not in seen.ids:
         raise await no_node(store, node)
@@ -42,7 +42,7 @@ async def get_node(store: Store, node: NodeName) -> NodeView:
 
 @verb("GET", "/v1/nodes/idlest", Access.VIEW, rpc="Nodes.Idlest", codes=("no_node",))
 async def idlest_node(store: Store) -> IdlestNode:
-    """The node that has least to do, of those that are reached and may have work; Unavailable says why not."""
+    """Get the node with the lowest load, of those that are reached and may get work; Unavailable if there is none."""
     listed = await list_nodes(store)
     views = {view.id: view for view in listed.nodes}
     match idlest(_candidate(view) for view in listed.nodes):
@@ -63,7 +63,8 @@ async def idlest_node(store: Store) -> IdlestNode:
 
 @verb("POST", "/v1/nodes/{node}/cordon", Access.OPERATE, rpc="Nodes.Cordon", body=ReasonBody)
 async def cordon_node(store: Store, clock: Clock, node: NodeName, why: str = "") -> Cordon:
-    """Give a node no new tasks; it keeps those it has. One that is cordoned stays so since then."""
+    """Place no new tasks on a node; it keeps those it has. A node that is cordoned already keeps the time of its
+    cordon."""
     check_reason(why)
     before = await _cordon(store, node)
     if before is None and await store.get(keys.node(NodeId(node))) is None:
@@ -77,7 +78,7 @@ async def cordon_node(store: Store, clock: Clock, node: NodeName, why: str = "")
 
 @verb("POST", "/v1/nodes/{node}/uncordon", Access.OPERATE, rpc="Nodes.Uncordon", answer=Uncordoned)
 async def uncordon_node(store: Store, node: NodeName) -> bool:
-    """Let a node have tasks again; whether it had a cordon."""
+    """Allow new tasks on a node again; returns whether it had a cordon."""
     key = keys.cordon(NodeId(node))
     if await store.get(key) is None:
         if await store.get(keys.node(NodeId(node))) is None:
@@ -89,10 +90,9 @@ async def uncordon_node(store: Store, node: NodeName) -> bool:
 
 @verb("POST", "/v1/nodes/{node}/drain", Access.OPERATE, rpc="Nodes.Drain", body=DrainBody)
 async def drain_node(store: Store, node: NodeName, *, why: str = "", deadline: timedelta | None = None) -> Drain:
-    """Have a node's tasks move to others, each once another runs it there; it gets no new ones.
+    """Move all tasks of a node to other nodes, and place no new ones on it; each stops once another node runs it.
 
-    What is still there after the deadline is stopped. Of a node that is drained already, the reason and the deadline
-    may be changed so.
+    Tasks still on the node at the deadline are stopped. Draining a drained node again changes its reason and deadline.
     """
     check_reason(why)
     if deadline is not None:
@@ -117,7 +117,7 @@ async def drain_node(store: Store, node: NodeName, *, why: str = "", deadline: t
 
 @verb("POST", "/v1/nodes/{node}/undrain", Access.OPERATE, rpc="Nodes.Undrain", answer=Undrained)
 async def undrain_node(store: Store, node: NodeName) -> bool:
-    """Let a node keep the tasks it has left, and have new ones; whether it was drained."""
+    """End a node's drain: it keeps its remaining tasks and gets new ones; returns whether it was drained."""
     key = keys.drain(NodeId(node))
     if await store.get(key) is None:
         if await store.get(keys.node(NodeId(node))) is None:
@@ -129,7 +129,7 @@ async def undrain_node(store: Store, node: NodeName) -> bool:
 
 @needs(Access.VIEW)
 async def list_tasks(store: Store, node: str) -> list[str]:
-    """The ids of the tasks that a node has to run."""
+    """List the ids of the tasks that a node has to run."""
     begin = keys.assignments(NodeId(node))
     async with aclosing(scan_all(store, begin)) as entries:
         return [entry.key.removeprefix(begin) async for entry in entries]
@@ -137,7 +137,7 @@ async def list_tasks(store: Store, node: str) -> list[str]:
 
 @verb("PATCH", "/v1/nodes/{node}", Access.OPERATE, rpc="Nodes.SetSlots", body=SlotsBody, answer=NodeSlots)
 async def set_slots(store: Store, clock: Clock, node: NodeName, slots: object) -> SlotsSet | None:
-    """Give a node so many slots, whatever its settings say; None gives it back those. What is too much moves away."""
+    """Set a node's number of slots, in place of its settings; None restores the settings. Surplus tasks move away."""
     wanted, key = read_slots(node, slots), keys.slots(NodeId(node))
     before = understood(SlotsSet, await store.get(key))
     if before is None and await store.get(keys.node(NodeId(node))) is None:
