@@ -89,6 +89,7 @@ async def follow_log(
     while True:
         try:
             part = await read_log(store, logs, run, attempt=attempt, offset=offset, log_at=log_at)
+            record = None if part.data or part.is_whole else await run_record(store, run)
         except Unavailable:
             if clock() - answered > AWAY:
                 raise
@@ -99,10 +100,9 @@ async def follow_log(
             quiet = 0
             yield part
             continue
-        if part.is_whole:
+        if record is None:
             return
         # What was under way when the run ended arrives within a second or two, unless its node was killed then.
-        record = await run_record(store, run)
         if record.is_over or attempt != record.attempt:
             quiet += 1
             if quiet > LINGER / POLL:

@@ -16,7 +16,7 @@ from rota.jobs.logs.port import LogChunk, Logs
 from rota.jobs.node.output import Bounded
 from rota.kit.time.clock import SYSTEM, Clock
 from rota.link.records import AttemptId, LogPiece
-from rota.model.errors import RotaError, Unavailable, Unknown
+from rota.model.errors import Invalid, RotaError, Unavailable, Unknown
 
 log = logging.getLogger(__name__)
 
@@ -95,10 +95,12 @@ class RunLogs:
                     self._give_up_surplus()
                     return
                 except RotaError as error:
-                    if len(chunks) > 1:  # one that cannot be kept takes its company with it: each alone, then
+                    if isinstance(error, Invalid) and len(chunks) > 1:  # it may be one of them: each alone, then
                         portions.extendleft([chunk] for chunk in reversed(chunks))
                         continue
-                    log.error("log given up", extra={"run": chunks[0].run, "why": str(error)})
+                    runs = sorted({chunk.run for chunk in chunks})
+                    more = {"more": len(runs) - 1} if len(runs) > 1 else {}
+                    log.error("log given up", extra={"run": runs[0], **more, "why": str(error)})
                 self._forget(chunks)
 
     def has(self, attempt: AttemptId) -> bool:

@@ -1,6 +1,7 @@
 """What can be asked about jobs and runs: as operations, and over HTTP and gRPC."""
 
 import asyncio
+import itertools
 import threading
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -419,6 +420,30 @@ async def test_output_that_grows_is_followed(store: Store, logs: Logs, monkeypat
         assert (await anext(parts)).data == b"one\n"
         coming = asyncio.ensure_future(anext(parts))
         await asyncio.sleep(0.05)
+        assert not coming.done()
+        await logs.append([LogChunk(run, 1, 4, b"two\n", True)])
+        assert (await coming).data == b"two\n"
+
+
+async def test_who_follows_output_waits_for_a_store_that_is_away_whatever_is_asked_of_it(
+    store: Store, logs: Logs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_output, "POLL", 0.01)
+    await add(store)
+    run = (await run_operations.run_job(store, "backup", by="me")).id
+    await logs.append([LogChunk(run, 1, 0, b"one\n")])
+    asked, reads = run_output.run_record, itertools.count()
+
+    async def every_other(store: Store, id: str) -> RunRecord:
+        if next(reads) % 2:  # the second question of each round
+            raise Unavailable("the store is away")
+        return await asked(store, id)
+
+    async with aclosing(run_output.follow_log(store, logs, run)) as parts:
+        assert (await anext(parts)).data == b"one\n"
+        monkeypatch.setattr(run_output, "run_record", every_other)
+        coming = asyncio.ensure_future(anext(parts))
+        await asyncio.sleep(0.1)
         assert not coming.done()
         await logs.append([LogChunk(run, 1, 4, b"two\n", True)])
         assert (await coming).data == b"two\n"

@@ -12,7 +12,7 @@ from rota.jobs.logs.reading import read_piece
 from rota.jobs.node.attempt_logs import RunLogs
 from rota.kit.time import virtual
 from rota.link.records import AttemptId, LogPiece
-from rota.model.errors import Unavailable
+from rota.model.errors import Denied, Unavailable
 
 KEY = ("job/1", 1)
 ATTEMPT = AttemptId(*KEY)
@@ -117,6 +117,28 @@ async def test_a_log_that_cannot_be_kept_costs_no_other_log_anything(
     assert await shelf.is_whole(*KEY)
     given_up = [record for record in caplog.records if record.message == "log given up"]
     assert {record.run for record in given_up} == {bad[0]}  # type: ignore[attr-defined]
+    keeping.cancel()
+
+
+async def test_a_place_that_lets_nobody_in_is_asked_once_for_all_logs(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Closed(Shelf):
+        asked = 0
+
+        async def append(self, chunks: Sequence[LogChunk]) -> None:
+            self.asked += 1
+            raise Denied("wrong password")
+
+    logs, closed = RunLogs(10**6), Closed(tmp_path)
+    keeping = asyncio.create_task(logs.keep(closed))
+    await asyncio.sleep(0)
+    for number in range(100):
+        logs.take((f"job/{number:02}", 1), b"one\n")
+    await logs.write_down()
+    assert closed.asked == 1
+    (record,) = [each for each in caplog.records if each.message == "log given up"]
+    assert (record.run, record.more) == ("job/00", 99)  # type: ignore[attr-defined]
     keeping.cancel()
 
 
