@@ -28,14 +28,21 @@ WALKS = ROOT / "docs/explanation/walks.md"
 KINDS: Mapping[str, str] = {
     "jobs": r"jobs?|runs?|cron|attempts?|executor|seat(s|ing)",
     "services": r"services?|proxy|proxies|admin\w*",
-    "streams": r"streams?|streaming|letters|lending|lent|committers|outputs",
-    "resources": r"resources?|coverage|listing|assignments?",
+    "streams": r"streams?|streaming|letters|lending|lent",
+    "resources": r"resources?|coverage|assignments?",
     "relay": r"relays?|relaying|outbox|emitting|dedup",
 }
-"""For each kind the words that make a module its own, as parts of its path."""
+"""For each kind the words that make a module its own: the name of the module or of a folder that it is in, or a word of
+either between underlines."""
 
-SHARED = {"sdk", "client", "web", "sim"}
+SHARED = {"sdk", "client", "web", "stage", "sim", "compose"}
 """Folders where a kind has a part by right, beside its own."""
+
+PORTS = {"outputs", "sinks", "sources", "store", "link"}
+"""Ports: they belong to no kind, though some have one user."""
+
+TOOLS = {"kit"}
+"""Tools that know no kind: a word of theirs is another thing, as the standard streams of a process."""
 
 WALKED: Mapping[str, int] = {"message": 3, "request": 1, "record": 3, "due time": 6}
 """For each walk how many changes of top-level folder it may have."""
@@ -52,17 +59,24 @@ def modules() -> Mapping[Path, ast.Module]:
 
 
 def folders_of_each_kind() -> Iterator[Line]:
-    """A kind is in its own folder, and in few others."""
+    """A kind is in its own folder, and in few others. What is in another kind's folder is that kind's."""
     for kind, words in KINDS.items():
-        own = re.compile(rf"(?:.*[/_])?(?:{words})(?:[/_.].*)?")
-        files = [path for path in modules() if path.name != "__init__.py" and own.fullmatch(str(path.with_suffix("")))]
+        named = re.compile(rf"(?:.*[/_])?(?:{words})(?:[/_.].*)?")
+        others = KINDS.keys() - {kind} | PORTS | TOOLS
+        files = [
+            path
+            for path in modules()
+            if path.name != "__init__.py"
+            and (path.parts[0] == kind or (path.parts[0] not in others and named.fullmatch(str(path.with_suffix("")))))
+        ]
         folders = Counter(path.parts[0] for path in files)
-        elsewhere = sorted(folders.keys() - {kind} - SHARED)
-        figure = f"{len(files)} files in {len(folders)} top-level folders"
+        elsewhere = [str(path) for path in files if path.parts[0] not in {kind} | SHARED]
+        by_right = sorted(folders.keys() & SHARED)
+        figure = f"{folders[kind]} files in {kind}/" + (f", by right in {', '.join(by_right)}" if by_right else "")
         yield Line(
             not elsewhere,
             f"{kind}: in its own folder",
-            figure + (f", also {', '.join(elsewhere)}" if elsewhere else ""),
+            figure + (f", elsewhere {len(elsewhere)}: {', '.join(elsewhere)}" if elsewhere else ""),
         )
 
 

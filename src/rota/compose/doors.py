@@ -14,7 +14,6 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from functools import partial
 from typing import Any
 
-from rota.compose.link import LinkHandler
 from rota.compose.metrics import registry
 from rota.compose.runtime import Runtime
 from rota.compose.state import NodeState
@@ -24,6 +23,7 @@ from rota.doors.http.listen import address_of, bind
 from rota.fleet.access.certificates import Folder, keep_fresh
 from rota.fleet.core.access.gate import TurnedAway
 from rota.kit.aside import in_thread
+from rota.link.handler import LinkHandler
 from rota.link.open import serve_link
 from rota.link.port import LinkServer
 from rota.link.settings import TlsFiles
@@ -184,7 +184,7 @@ async def _open_link(
     may_lack_link: bool,
 ) -> None:
     """The node link, and with it the API over gRPC."""
-    handler = LinkHandler(state.id, lambda: state.session_id, state.runtime, state.take, state.read_log)
+    handler = LinkHandler(state.id, lambda: state.session_id, state.runtime, lambda: state.jobs, state.read_log)
     stopping = asyncio.Event()
 
     def more() -> Sequence[Any]:

@@ -27,7 +27,7 @@ from rota.jobs.fleet.part import JobsPart
 from rota.jobs.logs.port import Logs
 from rota.jobs.logs.reading import read_piece
 from rota.kit.time.clock import Clock
-from rota.link.records import Accepted, AttemptId, AttemptRefused, LogPiece, StartAttempt
+from rota.link.records import AttemptId, LogPiece
 from rota.model.errors import Unavailable
 from rota.model.ids import NodeId, SessionId
 from rota.model.peers import Standing
@@ -140,10 +140,6 @@ class NodeState:
         """How many executors it has, and how many of them are used."""
         runtime = self.runtime
         return (runtime.executors, runtime.executors - runtime.attempts.free) if runtime else (0, 0)
-
-    def take(self, start: StartAttempt) -> Accepted | AttemptRefused:
-        """Take an attempt of which another node tells this one."""
-        return self.jobs.dispatch(start) if self.jobs else AttemptRefused(why=f"node {self.id} is not in the fleet now")
 
     async def read_log(self, attempt: AttemptId, offset: int) -> LogPiece:
         """A piece of a log that this node has in memory or keeps."""

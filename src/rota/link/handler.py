@@ -1,4 +1,4 @@
-"""What a node answers to the other nodes."""
+"""What a node answers to the other nodes: who it is, whether it takes an attempt, a piece of a log."""
 
 import socket
 from collections.abc import Awaitable, Callable
@@ -9,10 +9,17 @@ from rota.model.errors import Unavailable
 from rota.model.ids import NodeId, SessionId
 
 
-class Works(Protocol):
+class DrainableRuntime(Protocol):
     """What runs the app of a node."""
 
     is_draining: bool
+
+
+class StartTaker(Protocol):
+    """What takes the attempts that are bound to this node."""
+
+    def dispatch(self, start: StartAttempt) -> Accepted | AttemptRefused:
+        """Take an attempt, or say why not."""
 
 
 class LinkHandler:
@@ -22,12 +29,13 @@ class LinkHandler:
         self,
         node: NodeId,
         session: Callable[[], SessionId | None],
-        works: Works | None,
-        take: Callable[[StartAttempt], Accepted | AttemptRefused],
+        runtime: DrainableRuntime | None,
+        jobs: Callable[[], StartTaker | None],
         read_log: Callable[[AttemptId, int], Awaitable[LogPiece]],
     ) -> None:
-        self._node, self._session, self._works = node, session, works
-        self._take, self._read_log = take, read_log
+        """`jobs` answers None while the node has no session."""
+        self._node, self._session, self._runtime = node, session, runtime
+        self._jobs, self._read_log = jobs, read_log
 
     def presence(self) -> Presence:
         """Who we are."""
@@ -38,11 +46,12 @@ class LinkHandler:
 
     async def dispatch(self, start: StartAttempt) -> Accepted | AttemptRefused:
         """Take an attempt that is bound to this node."""
-        if self._works is None:
+        if self._runtime is None:
             return AttemptRefused(why=f"node {self._node} runs no app")
-        if self._works.is_draining:
+        if self._runtime.is_draining:
             return AttemptRefused(why=f"node {self._node} is stopping")
-        return self._take(start)
+        jobs = self._jobs()
+        return jobs.dispatch(start) if jobs else AttemptRefused(why=f"node {self._node} is not in the fleet now")
 
     async def read_log(self, attempt: AttemptId, offset: int) -> LogPiece:
         """A piece of the log of an attempt, in memory or kept where this node keeps logs."""
