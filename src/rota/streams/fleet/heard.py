@@ -23,7 +23,7 @@ from rota.streams.fleet.placed import Placements
 log = logging.getLogger(__name__)
 
 
-class StreamTasks:
+class TasksHeard:
     """The tasks of a stream, as they say of themselves."""
 
     def __init__(self, term: Term, name: str, placements: Placements, store_clock: StoreClock, bell: Bell) -> None:

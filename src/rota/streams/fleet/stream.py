@@ -40,7 +40,7 @@ from rota.streams.core.records import (
 )
 from rota.streams.core.spec import StreamSpec, spec_of
 from rota.streams.fleet.account import Account, dismissals
-from rota.streams.fleet.heard import StreamTasks, WishesHeard
+from rota.streams.fleet.heard import TasksHeard, WishesHeard
 from rota.streams.fleet.outside import Outside
 from rota.streams.fleet.placed import Placements
 from rota.streams.fleet.resets import Resets
@@ -86,7 +86,7 @@ class StreamKeeper:
         self._outside = Outside(term.store)
         self._account = Account(name, self._outside)
         self._bell = placements.bell(origin(name))
-        self._tasks = StreamTasks(term, name, placements, store_clock, self._bell)
+        self._tasks = TasksHeard(term, name, placements, store_clock, self._bell)
         self._wishes = WishesHeard(term, name, self._bell)
         self._resets = Resets(name, record, self._outside, self._account, self._wishes, self._commit, tell)
         self._groups: dict[str, Group] = {}
@@ -196,9 +196,8 @@ class StreamKeeper:
     async def _look(self, spec: StreamSpec, now: datetime) -> None:
         """See what the source has, every so often; what is not seen is taken to be as it was."""
         since = self._clock.monotonic()
-        is_asked = (
-            self._wishes.now.reset is not None and not self._wishes.now.reset.move
-        )  # what it comes to depends on it
+        reset = self._wishes.now.reset
+        is_asked = reset is not None and not reset.move  # what it comes to depends on it
         if self._looked is not None and since - self._looked < LOOK and not is_asked:
             return
         self._looked = since
