@@ -3,8 +3,8 @@
 from rota.kit.time.clock import SYSTEM
 from rota.model.ids import NodeId
 from rota.resources.node.run_task import Life, Save, TaskEnvironment, WayOut, limits
+from rota.resources.pipe import TaskSilent
 from rota.runtime.pipes.brief import Brief
-from rota.runtime.pipes.resource_worker import TaskSilent
 from rota.sdk.app import App
 
 

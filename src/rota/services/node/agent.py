@@ -23,7 +23,20 @@ from rota.runtime.crew.posts import Post
 from rota.runtime.crew.worker import Worker
 from rota.runtime.pipes.brief import Brief
 from rota.runtime.pipes.channel import pair
-from rota.runtime.pipes.proxy import (
+from rota.runtime.pipes.worker import Finish
+from rota.sdk.summary import AppSummary
+from rota.services.core.admin_spec import AdminSpec
+from rota.services.core.figures import stat
+from rota.services.core.records import ServiceStat
+from rota.services.core.routing import ROUTER
+from rota.services.core.spec import ServiceSpec
+from rota.services.core.table import Table, active, merged
+from rota.services.core.table_of import table
+from rota.services.node.posts import ROUTER_GROUP, group_pool
+from rota.services.node.proxies import Proxies, ProxyProcess
+from rota.services.node.shared_sockets import SocketBorrower
+from rota.services.node.sockets import ServiceSockets
+from rota.services.proxy.pipe import (
     Ask,
     Clear,
     Close,
@@ -39,19 +52,6 @@ from rota.runtime.pipes.proxy import (
     Unserve,
     Withdraw,
 )
-from rota.runtime.pipes.worker import Finish
-from rota.sdk.summary import AppSummary
-from rota.services.core.admin_spec import AdminSpec
-from rota.services.core.figures import stat
-from rota.services.core.records import ServiceStat
-from rota.services.core.routing import ROUTER
-from rota.services.core.spec import ServiceSpec
-from rota.services.core.table import Table, active, merged
-from rota.services.core.table_of import table
-from rota.services.node.posts import ROUTER_GROUP, group_pool
-from rota.services.node.proxies import Proxies, ProxyProcess
-from rota.services.node.shared_sockets import SocketBorrower
-from rota.services.node.sockets import ServiceSockets
 
 log = logging.getLogger(__name__)
 

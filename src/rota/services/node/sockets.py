@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 
 from rota.fleet.members.journal import Tell
 from rota.kit.time.clock import Clock
-from rota.runtime.pipes.shared_sockets import SharedAddress
 from rota.services.core.spec import ServiceSpec
 from rota.services.node.listening import Bind, CannotListen, Listening, Wanted, listen
+from rota.services.node.pipe import SharedAddress
 from rota.services.node.shared_sockets import NotYet, SocketBorrower
 
 log = logging.getLogger(__name__)
