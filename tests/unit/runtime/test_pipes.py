@@ -9,12 +9,12 @@ import socket
 
 import pytest
 
+from rota.resources.pipe import StartTask, TaskEnded
 from rota.runtime import pipes as conversations
 from rota.runtime.pipes import channel as channels
 from rota.runtime.pipes.brief import Brief, Deadline, Order
 from rota.runtime.pipes.channel import Channel, Pipe
 from rota.runtime.pipes.loader import Fork
-from rota.runtime.pipes.resource_worker import StartTask, TaskEnded
 from rota.runtime.pipes.worker import Finish
 from tests.kit.waiting import eventually
 

@@ -23,6 +23,7 @@ import time
 import msgspec
 
 from rota.jobs.node.output import AttemptAnswer, encode, shortened
+from rota.jobs.node.pipe import Listed
 from rota.jobs.node.run_attempt import AttemptStop, run_attempt
 from rota.kit.faults import described, sendable
 from rota.model.errors import Invalid
@@ -30,7 +31,6 @@ from rota.resources.core.collect import collect
 from rota.resources.core.spec import Resource
 from rota.runtime.pipes.brief import ORDERS, OUTPUT, Attempt
 from rota.runtime.pipes.channel import Pipe
-from rota.runtime.pipes.source_query import Listed
 from rota.runtime.pipes.worker import Registered
 from rota.runtime.system import kernel
 from rota.runtime.worker.roles import Setup

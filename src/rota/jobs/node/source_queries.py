@@ -12,13 +12,13 @@ from rota.jobs.core.records import Outcome, RunOrder, RunState
 from rota.jobs.node.attempts import Running, SourceEnded
 from rota.jobs.node.endings import Endings
 from rota.jobs.node.open_attempts import OpenAttempts
+from rota.jobs.node.pipe import Listed
 from rota.jobs.node.seating import Seating
 from rota.kit.time import durations
 from rota.model.errors import RotaError
 from rota.runtime.crew.crew import Crew
 from rota.runtime.crew.worker import Worker
 from rota.runtime.pipes.brief import Attempt
-from rota.runtime.pipes.source_query import Listed
 
 TICK = 0.5
 """Seconds between tries while a query is refused."""

@@ -25,16 +25,8 @@ from rota.model.config import LogConfig, RelayConfig
 from rota.model.errors import Unavailable
 from rota.model.ids import NodeId
 from rota.relay.core.records import RelayMap, RelayStatus, ResourceTally, SinkState
-from rota.relay.process.works import left_behind
-from rota.runtime.core.restart import Falls, RestartPolicy
-from rota.runtime.crew.plan import WorkerPhase
-from rota.runtime.crew.posts import CANARY
-from rota.runtime.crew.worker import Worker
-from rota.runtime.pipes.brief import Emitting
-from rota.runtime.pipes.channel import pair
-from rota.runtime.pipes.child import GiveUp
-from rota.runtime.pipes.emitting import EmitTo, LineLost, Unsent
-from rota.runtime.pipes.relay import (
+from rota.relay.node.pipe import EmitTo, LineLost, Unsent
+from rota.relay.process.pipe import (
     AskRest,
     AskTallies,
     BeRelay,
@@ -47,6 +39,14 @@ from rota.runtime.pipes.relay import (
     TakeLine,
     Tokens,
 )
+from rota.relay.process.works import left_behind
+from rota.runtime.core.restart import Falls, RestartPolicy
+from rota.runtime.crew.plan import WorkerPhase
+from rota.runtime.crew.posts import CANARY
+from rota.runtime.crew.worker import Worker
+from rota.runtime.pipes.brief import Emitting
+from rota.runtime.pipes.channel import pair
+from rota.runtime.pipes.child import GiveUp
 from rota.runtime.system.children import ChildProcess, start
 from rota.sdk.summary import AppSummary
 

@@ -14,10 +14,7 @@ from rota.kit.text import loglines
 from rota.kit.time.clock import SYSTEM
 from rota.model.errors import RotaError
 from rota.relay.process.lines import OPENING
-from rota.relay.process.shell import Shell
-from rota.runtime.pipes.channel import Channel
-from rota.runtime.pipes.child import GiveUp
-from rota.runtime.pipes.relay import (
+from rota.relay.process.pipe import (
     AskRest,
     AskTallies,
     BeRelay,
@@ -28,6 +25,9 @@ from rota.runtime.pipes.relay import (
     TakeLine,
     Tokens,
 )
+from rota.relay.process.shell import Shell
+from rota.runtime.pipes.channel import Channel
+from rota.runtime.pipes.child import GiveUp
 from rota.runtime.system import kernel
 
 if TYPE_CHECKING:

@@ -20,11 +20,7 @@ from rota.relay.core.outlet import Outlet
 from rota.relay.core.records import RelayStatus, ResourceTally
 from rota.relay.process.lines import InboundConnections
 from rota.relay.process.memory import RelayMemory
-from rota.relay.process.ways import PeerLinks
-from rota.relay.process.wire import Socket
-from rota.relay.process.works import OutletRunner, left_behind
-from rota.runtime.pipes.channel import PipeMessage
-from rota.runtime.pipes.relay import (
+from rota.relay.process.pipe import (
     AskRest,
     AskTallies,
     BeRelay,
@@ -35,6 +31,10 @@ from rota.runtime.pipes.relay import (
     Revoked,
     Tokens,
 )
+from rota.relay.process.ways import PeerLinks
+from rota.relay.process.wire import Socket
+from rota.relay.process.works import OutletRunner, left_behind
+from rota.runtime.pipes.channel import PipeMessage
 
 if TYPE_CHECKING:
     from rota.kit.crypto.authority import Certificate

@@ -19,13 +19,13 @@ import threading
 
 from rota.kit.time.clock import SYSTEM
 from rota.relay.node.emitting import Emitter, EmitterThread
+from rota.relay.node.pipe import EmitTo, LineLost, Unsent
 from rota.resources.node.offers import offer_of, silence_of
 from rota.resources.node.reports import Reports
 from rota.resources.node.run_task import Life, TaskOutcome, run_sync_task, run_task
+from rota.resources.pipe import Save, StopTask, TaskEnded, TaskStarted
 from rota.runtime.pipes.brief import Brief, Deadline, Order
 from rota.runtime.pipes.channel import Channel, Pipe, PipeMessage
-from rota.runtime.pipes.emitting import EmitTo, LineLost, Unsent
-from rota.runtime.pipes.resource_worker import Save, StopTask, TaskEnded, TaskStarted
 from rota.runtime.pipes.worker import Beat, Finish, Registered
 from rota.runtime.worker.deadline import LOOK, LeaseDeadline
 from rota.runtime.worker.roles import Setup

@@ -8,15 +8,15 @@ from functools import partial
 
 from rota.kit.time.clock import SYSTEM
 from rota.relay.node.emitting import Emitter
+from rota.relay.node.pipe import EmitTo, LineLost, Unsent
 from rota.resources.node.offers import offer_of, silence_of
 from rota.resources.node.reports import Reports
 from rota.resources.node.run_task import Life, TaskOutcome, run_task
+from rota.resources.node.task_lines import work_of
+from rota.resources.pipe import Save, StartTask, StopTask, TaskEnded, TaskStarted
 from rota.runtime.pipes.brief import Brief, Order
 from rota.runtime.pipes.channel import Channel
-from rota.runtime.pipes.emitting import EmitTo, LineLost, Unsent
-from rota.runtime.pipes.resource_worker import Save, StartTask, StopTask, TaskEnded, TaskStarted
 from rota.runtime.pipes.worker import Beat, Finish, Registered
-from rota.runtime.task_lines import work_of
 from rota.runtime.worker.roles import Setup
 from rota.runtime.worker.tee import about
 from rota.sdk.app import App

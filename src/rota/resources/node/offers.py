@@ -4,8 +4,8 @@ from rota.kit.time.clock import SYSTEM
 from rota.model.ids import NodeId
 from rota.relay.node.messages import WayOut
 from rota.resources.node.run_task import Life, Save, TaskEnvironment, limits
+from rota.resources.pipe import TaskSilent
 from rota.runtime.pipes.brief import Brief
-from rota.runtime.pipes.resource_worker import TaskSilent
 from rota.sdk.app import App
 
 

@@ -5,8 +5,8 @@ so what waits is bounded by the number of tasks, and a task that saves too often
 follows the state that it saved last: the agent writes that state before it gives the assignment back.
 """
 
+from rota.resources.pipe import Save, TaskEnded
 from rota.runtime.pipes.channel import Channel
-from rota.runtime.pipes.resource_worker import Save, TaskEnded
 
 
 class Reports:

@@ -15,8 +15,8 @@ from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, Unavailable, Unknown
 from rota.model.ids import NodeId, Revision
 from rota.resources.core.records import SavedState
+from rota.resources.pipe import Save
 from rota.runtime.crew.worker import Worker
-from rota.runtime.pipes.resource_worker import Save
 from rota.store.port import At, Put, Store
 
 log = logging.getLogger(__name__)

@@ -19,6 +19,7 @@ from rota.model.ids import Instant
 from rota.resources.core.apart import Apart
 from rota.resources.core.setbacks import Setbacks, Version
 from rota.resources.node.posts import APART, HOST, kinds_alone
+from rota.resources.pipe import StartTask, StopTask, TaskEnded, TaskSilent, TaskStarted
 from rota.runtime.core import handover
 from rota.runtime.core.handover import Copy, CopyPhase, StartCopy, StopCopy
 from rota.runtime.core.restart import Falls, RestartPolicy
@@ -27,7 +28,6 @@ from rota.runtime.crew.plan import WorkerPhase
 from rota.runtime.crew.watch import REASON
 from rota.runtime.crew.worker import Worker
 from rota.runtime.pipes.brief import Order
-from rota.runtime.pipes.resource_worker import StartTask, StopTask, TaskEnded, TaskSilent, TaskStarted
 from rota.runtime.pipes.worker import Finish
 
 log = logging.getLogger(__name__)

@@ -3,7 +3,8 @@
 Each message is a small record, packed, behind its length (`kit.frames`). `Channel` is for processes with an event loop
 (the agent, host workers, the relay), `Pipe` for those without (the loader, workers of sync code). File descriptors
 travel with the frame they belong to; a channel takes them only if it was told to. What the messages are is said in the
-other modules of this package, one for each conversation; this module knows none of them.
+other modules of this package, and in the `pipe` modules of the kinds, one for each conversation; this module knows
+none of them.
 
 A channel's unsent bytes are bounded: a peer that does not read is not waited for; the channel closes, and the peer is
 treated as lost. A sender that has more to send than a peer can read at once asks `has_room` first, and goes on when
@@ -33,6 +34,10 @@ LIMIT = 32 * 1024 * 1024
 
 ROOM = LIMIT // 4
 """Bytes that wait for a peer when a sender that can wait sends no more."""
+
+
+class UnknownMessage(msgspec.ValidationError):
+    """A message came that this process does not know: nothing that it has imported declares it."""
 
 
 class PipeMessage(msgspec.Struct, frozen=True, tag=True):
@@ -270,7 +275,24 @@ def receive_fds(sock: socket.socket) -> tuple[bytes, list[int]]:
 
 
 def _decoded(decoder: frames.FrameDecoder, data: bytes) -> list[Any]:
-    return [_decoder().decode(frame) for frame in decoder.feed(data)]
+    return [decode(frame) for frame in decoder.feed(data)]
+
+
+def decode(data: bytes) -> Any:
+    """The message that lies in a frame."""
+    try:
+        return _decoder().decode(data)
+    except msgspec.ValidationError as error:
+        name = msgspec.msgpack.decode(data, type=_Tagged).type
+        if name in {each.__struct_config__.tag for each in PipeMessage.__subclasses__()}:
+            raise
+        raise UnknownMessage(f"message {name}: no module that this process has imported declares it") from error
+
+
+class _Tagged(msgspec.Struct):
+    """A message, as far as all have it in common."""
+
+    type: str
 
 
 def _close(fds: list[int]) -> None:

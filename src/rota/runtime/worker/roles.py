@@ -55,10 +55,10 @@ class WorkerRole(msgspec.Struct, frozen=True, kw_only=True):
 
 ROLES: Mapping[str, WorkerRole] = {
     "host": WorkerRole(body="rota.resources.node.host:be_host"),
-    "task": WorkerRole(body="rota.resources.node.alone:be_alone", about="rota.runtime.task_lines:of_worker"),
+    "task": WorkerRole(body="rota.resources.node.alone:be_alone", about="rota.resources.node.task_lines:of_worker"),
     "stream": WorkerRole(
         body="rota.streams.node.worker:be_stream",
-        about="rota.runtime.task_lines:of_worker",
+        about="rota.resources.node.task_lines:of_worker",
         prepare="rota.streams.node.worker:preload",
     ),
     "service": WorkerRole(

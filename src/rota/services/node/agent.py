@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -23,7 +23,20 @@ from rota.runtime.crew.posts import Post
 from rota.runtime.crew.worker import Worker
 from rota.runtime.pipes.brief import Brief
 from rota.runtime.pipes.channel import pair
-from rota.runtime.pipes.proxy import (
+from rota.runtime.pipes.worker import Finish
+from rota.sdk.summary import AppSummary
+from rota.services.core.admin_spec import AdminSpec
+from rota.services.core.declared_table import table
+from rota.services.core.figures import stat
+from rota.services.core.records import ServiceStat
+from rota.services.core.routing import ROUTER
+from rota.services.core.spec import ServiceSpec
+from rota.services.core.table import Table, active, merged
+from rota.services.node.posts import ROUTER_GROUP, group_pool
+from rota.services.node.proxies import Proxies, ProxyProcess
+from rota.services.node.shared_sockets import SocketBorrower
+from rota.services.node.sockets import ServiceSockets
+from rota.services.proxy.pipe import (
     Ask,
     Clear,
     Close,
@@ -39,20 +52,6 @@ from rota.runtime.pipes.proxy import (
     Unserve,
     Withdraw,
 )
-from rota.runtime.pipes.shared_sockets import SharedAddress
-from rota.runtime.pipes.worker import Finish
-from rota.sdk.summary import AppSummary
-from rota.services.core.admin_spec import AdminSpec
-from rota.services.core.declared_table import table
-from rota.services.core.figures import stat
-from rota.services.core.records import ServiceStat
-from rota.services.core.routing import ROUTER
-from rota.services.core.spec import ServiceSpec
-from rota.services.core.table import Table, active, merged
-from rota.services.node.listening import Bind, CannotListen, Listening, Wanted, listen
-from rota.services.node.posts import ROUTER_GROUP, group_pool
-from rota.services.node.proxies import Proxies, ProxyProcess
-from rota.services.node.shared_sockets import NotYet, SocketBorrower
 
 log = logging.getLogger(__name__)
 
@@ -61,9 +60,6 @@ GRACE = 0.5
 
 BATCH = 16
 """Requests that a router's worker holds at a time: it works on them one after the other, and they are short."""
-
-TRY_AGAIN = 1.0
-"""Seconds between two attempts to bind an address that is taken."""
 
 MOST = 1024
 """The largest number of workers of a group."""
@@ -85,20 +81,18 @@ class ServiceManager:
         self._patience = patience.total_seconds()
         self._crew, self._clock, self._tell, self._post = crew, clock, tell, post
         self._proxies = Proxies(node, policy, clock, tell, self._heard, self._proxy_ended)
-        self._listening: dict[str, Listening] = {}
-        self._refused: dict[str, tuple[str, float]] = {}
+        self._sockets = ServiceSockets(clock, tell)
         self._tables: dict[str, Table] = {}
         """Service → the table its proxies should serve it by."""
 
         self._seats: dict[int, ProxyProcess] = {}
-        self._borrower: SocketBorrower | None = None
         self._is_closing = False
         self._sizes: dict[tuple[str, int], int] = {}
         self._sized_in = 0
 
     def borrow_from(self, descriptor: int) -> None:
         """Have the sockets of fixed ports from `rota up`, over this channel: its nodes share them."""
-        self._borrower = SocketBorrower(descriptor, self._crew.wake)
+        self._sockets.borrower = SocketBorrower(descriptor, self._crew.wake)
 
     # What other parts ask, and ask for
 
@@ -114,14 +108,8 @@ class ServiceManager:
 
     def not_listening(self) -> dict[str, str]:
         """Services of the app that do not listen where it says, and why; the reason names the service."""
-        found = {}
-        for service in self._declared():
-            listening = self._listening.get(service.name)
-            if service.name in self._refused:
-                found[service.name] = self._refused[service.name][0]
-            elif listening is None or listening.wanted != Wanted.of(service):
-                found[service.name] = f'service "{service.name}" does not listen yet'
-        return found
+        found = {service.name: self._sockets.why_not(service) for service in self._declared()}
+        return {name: why for name, why in found.items() if why}
 
     def processes(self) -> list[dict[str, Any]]:
         """Who is who among the proxies."""
@@ -131,14 +119,14 @@ class ServiceManager:
         """What a service is doing; Unavailable if a proxy does not answer."""
         summary = self._known(service)
         told = await self._ask(summary, lambda number: Ask(number, service))
-        listening = self._listening.get(service)
+        listening = self._sockets.get(service)
         return stat(
             service,
             [each.figures for each in told if each.figures is not None],
             {group: self.sizes.get((service, group), count) for group, count in summary.groups.items()},
             generation=self._crew.generations.current,
             listening=listening.addresses if listening else (),
-            not_listening=self._refused[service][0] if service in self._refused else None,
+            not_listening=self._sockets.refusal(service),
             pids={worker.id: worker.pid for worker in self._crew.workers.values() if worker.pid is not None},
         )
 
@@ -182,13 +170,13 @@ class ServiceManager:
         if self._sizes and not self.sizes:
             self._forget_sizes()
         declared = {service.name: service for service in app.app.services}
-        self._give_back(declared)
+        self._sockets.give_back(declared)
         for name, service in declared.items():
             self._tables[name] = self._table(service)
-            self._listen(name, service)
+            self._sockets.listen(name, service)
         for name in self._tables.keys() - declared.keys():
             self._forget(name)
-        self._give_back(declared)
+        self._sockets.give_back(declared)
         self._proxies.want(max((service.proxies for service in declared.values()), default=0))
         for proxy in self._proxies:
             if proxy.is_leaving:
@@ -226,62 +214,16 @@ class ServiceManager:
         ready = Counter(worker.brief.generation for worker in self._crew.of_pool(pool) if worker.can_work)
         return active(before.groups.get(number, 0), target, ready, post.pool.count if post else MOST)
 
-    def _listen(self, name: str, service: ServiceSpec) -> None:
-        wanted = Wanted.of(service)
-        now = self._clock.monotonic()
-        old = self._listening.get(name)
-        if old is not None and old.wanted == wanted:
-            return
-        if name in self._refused and self._refused[name][1] > now:
-            return
-        try:
-            fresh = listen(name, wanted, old, self._bind(wanted))
-        except NotYet:
-            return
-        except CannotListen as error:
-            if old is not None and old.wanted.port == wanted.port and (kept := old.kept_for(wanted)) != old:
-                # The address may be taken by a socket of this node, under another name: close that, and try again.
-                self._listening[name] = kept
-                old.close(but=kept)
-            else:
-                self._is_refused(name, str(error), now)
-            return
-        if old is not None:
-            old.close(but=fresh)
-        self._listening[name] = fresh
-        self._refused.pop(name, None)
-        self._tell("service.listening", name, at=", ".join(fresh.addresses))
-
-    def _bind(self, wanted: Wanted) -> Bind | None:
-        """How sockets are bound: a fixed port of a node of `rota up` is shared, and so borrowed."""
-        return self._borrower.bind if self._borrower is not None and wanted.port else None
-
-    def _give_back(self, declared: Mapping[str, ServiceSpec]) -> None:
-        """Keep only the shared sockets that are used, or wanted; all that are wanted are named in one message."""
-        if self._borrower is None:
-            return
-        wanted = [(name, Wanted.of(service)) for name, service in declared.items()]
-        wanted += [(name, listening.wanted) for name, listening in self._listening.items()]
-        self._borrower.want({place for name, each in wanted for place in _places(name, each)})
-
-    def _is_refused(self, name: str, why: str, now: float) -> None:
-        if name not in self._refused or self._refused[name][0] != why:
-            self._tell("service.refused", name, why=why)
-            log.error("a service cannot listen", extra={"service": name, "why": why})
-        self._refused[name] = (why, now + TRY_AGAIN)
-
     def _forget(self, name: str) -> None:
         """The app does not have this service any more."""
         del self._tables[name]
-        self._refused.pop(name, None)
-        if listening := self._listening.pop(name, None):
-            listening.close()
+        self._sockets.forget(name)
 
     # Proxies
 
     def _serve(self, proxy: ProxyProcess, name: str) -> None:
-        """Send a proxy what has changed of a service."""
-        table, listening = self._tables[name], self._listening.get(name)
+        """Tell a proxy what is new of a service."""
+        table, listening = self._tables[name], self._sockets.get(name)
         if proxy.tables.get(name) != table or name in proxy.withdrawn:
             proxy.tables[name] = table
             proxy.withdrawn.discard(name)
@@ -392,7 +334,7 @@ class ServiceManager:
     async def close(self, seconds: float) -> None:
         """Take no new requests, and wait until the present ones are answered, or until `seconds` have passed."""
         self._is_closing = True
-        self._stop_listening()
+        self._sockets.close()
         for proxy in self._proxies:
             proxy.send(Close())
         with contextlib.suppress(TimeoutError):
@@ -411,17 +353,10 @@ class ServiceManager:
     def kill(self) -> None:
         """End the proxies now."""
         self._is_closing = True
-        self._stop_listening()
+        self._sockets.close()
         self._proxies.kill()
 
     # Inside
-
-    def _stop_listening(self) -> None:
-        for listening in self._listening.values():
-            listening.close()
-        self._listening.clear()
-        if self._borrower is not None:
-            self._borrower.close()
 
     def _declared(self) -> tuple[ServiceSpec, ...]:
         app = self._crew.generations.app
@@ -455,13 +390,6 @@ class ServiceManager:
 
     async def _ask(self, service: ServiceSpec, question: Any) -> list[Told]:
         return list(await asyncio.gather(*(proxy.ask(question) for proxy in self._of(service))))
-
-
-def _places(name: str, wanted: Wanted) -> Iterator[SharedAddress]:
-    """The shared sockets of a service; none if its port is any free one."""
-    if wanted.port:
-        sorts = [sort for sort, is_wanted in (("tcp", wanted.tcp), ("udp", wanted.udp)) if is_wanted]
-        yield from (SharedAddress(name, host, wanted.port, sort) for host in wanted.hosts for sort in sorts)
 
 
 def _service(app: AppSummary, name: str) -> ServiceSpec | None:

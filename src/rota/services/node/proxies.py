@@ -10,10 +10,10 @@ from rota.kit.time.clock import Clock
 from rota.model.ids import Instant
 from rota.runtime.core.restart import Falls, RestartPolicy
 from rota.runtime.pipes.child import GiveUp
-from rota.runtime.pipes.proxy import Idle, Told
 from rota.runtime.system.children import ChildProcess, start
 from rota.services.core.table import Table
 from rota.services.node.listening import Listening
+from rota.services.proxy.pipe import Idle, Told
 
 log = logging.getLogger(__name__)
 

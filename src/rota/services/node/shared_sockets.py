@@ -15,8 +15,8 @@ import socket
 from collections.abc import Callable, Collection, Iterable
 
 from rota.runtime.pipes.channel import Channel, pair
-from rota.runtime.pipes.shared_sockets import Borrow, Lent, SharedAddress
 from rota.services.node.listening import CannotListen, bound
+from rota.services.node.pipe import Borrow, Lent, SharedAddress
 
 SORTS = {"tcp": socket.SOCK_STREAM, "udp": socket.SOCK_DGRAM}
 

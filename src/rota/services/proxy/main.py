@@ -16,7 +16,11 @@ import setproctitle
 from rota.kit import collector
 from rota.runtime.pipes.channel import Pipe
 from rota.runtime.pipes.child import GiveUp
-from rota.runtime.pipes.proxy import (
+from rota.runtime.system import kernel
+from rota.services.core.figures import figures
+from rota.services.proxy.front import Front
+from rota.services.proxy.loop import Loop
+from rota.services.proxy.pipe import (
     Ask,
     Clear,
     Close,
@@ -33,10 +37,6 @@ from rota.runtime.pipes.proxy import (
     Unserve,
     Withdraw,
 )
-from rota.runtime.system import kernel
-from rota.services.core.figures import figures
-from rota.services.proxy.front import Front
-from rota.services.proxy.loop import Loop
 from rota.services.proxy.seats import WorkerConnection
 
 TICK = 1.0

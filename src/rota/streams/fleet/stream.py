@@ -12,12 +12,10 @@ import asyncio
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from contextlib import aclosing
 from datetime import datetime
 from itertools import chain
 
 from rota.fleet.leading.term import Term
-from rota.kit.record import replace
 from rota.kit.time import durations
 from rota.kit.time.clock import Clock
 from rota.model import codec, keys
@@ -26,7 +24,6 @@ from rota.model.ids import Instant, Key, origin
 from rota.outputs.port import Committer
 from rota.resources.core.records import ResourceRecord
 from rota.store.clock import StoreClock
-from rota.store.follow import follow, follow_all
 from rota.store.port import Absent, At, Delete, Entry, Expect, Put, Write
 from rota.store.records import understood
 from rota.streams.core.gone import gone, reached
@@ -35,22 +32,19 @@ from rota.streams.core.health import dropped
 from rota.streams.core.plan import Aims, GroupPlan, plan
 from rota.streams.core.records import (
     Group,
-    MoveRecord,
     Phase,
     Reset,
     StreamRecord,
     StreamStatus,
-    StreamTaskStatus,
-    StreamWishes,
-    backfill_of,
     kind_of,
 )
-from rota.streams.core.spec import StreamSpec, backfill, declared, spec_of
-from rota.streams.fleet import moving
+from rota.streams.core.spec import StreamSpec, spec_of
 from rota.streams.fleet.account import Account, dismissals
+from rota.streams.fleet.heard import TasksHeard, WishesHeard
 from rota.streams.fleet.outside import Outside
 from rota.streams.fleet.placed import Placements
-from rota.streams.fleet.writing import WRITES, changes
+from rota.streams.fleet.resets import Resets
+from rota.streams.fleet.writing import changes
 
 log = logging.getLogger(__name__)
 
@@ -92,6 +86,9 @@ class StreamKeeper:
         self._outside = Outside(term.store)
         self._account = Account(name, self._outside)
         self._bell = placements.bell(origin(name))
+        self._tasks = TasksHeard(term, name, placements, store_clock, self._bell)
+        self._wishes = WishesHeard(term, name, self._bell)
+        self._resets = Resets(name, record, self._outside, self._account, self._wishes, self._commit, tell)
         self._groups: dict[str, Group] = {}
         self._strange = ""
         """What is wrong with a group that a newer Rota wrote, if there is one."""
@@ -101,17 +98,6 @@ class StreamKeeper:
 
         self._understood: tuple[StreamRecord, StreamSpec] | None = None
         self._status: Entry | None = None
-        self._wishes: Entry | None = None
-        self._wished = StreamWishes()
-        self._may_wish = True
-        """Not if a newer Rota has written wishes that we do not understand: they would be lost."""
-
-        self._tasks: dict[Key, StreamTaskStatus] = {}
-        self._lives: dict[Key, tuple[str, datetime]] = {}
-        """Which life of each task this leader has heard of last, and since when."""
-
-        self._are_tasks_known = asyncio.Event()
-        self._are_wishes_known = asyncio.Event()
         self._looked: Instant | None = None
         self._before_look: dict[int, int] = {}
         """Up to where the output was when the source was last looked at."""
@@ -122,10 +108,10 @@ class StreamKeeper:
         """Turn for ever."""
         try:
             async with asyncio.TaskGroup() as parts:
-                parts.create_task(self._follow_tasks(), name="stream tasks")
-                parts.create_task(self._follow_wishes(), name="wishes")
+                parts.create_task(self._tasks.follow(), name="stream tasks")
+                parts.create_task(self._wishes.follow(), name="wishes")
                 await self._load()
-                for known in (self._are_tasks_known, self._are_wishes_known, self._placements.is_known):
+                for known in (self._tasks.are_known, self._wishes.are_known, self._placements.is_known):
                     await known.wait()  # or those would be taken for silent that were not heard yet
                 while True:
                     heard = self._bell.count
@@ -164,37 +150,6 @@ class StreamKeeper:
         records = [record for entry in entries if (record := understood(ResourceRecord, entry, log))]
         self._placed_by = {record.id: record.replicas for record in records}
 
-    async def _follow_tasks(self) -> None:
-        async with aclosing(follow_all(self._term.store, f"{keys.STREAM_TASKS}{self._name}/")) as coming:
-            async for news in coming:
-                if news.is_whole:
-                    self._tasks.clear()
-                for change in news.changes:
-                    self._hear(change.key, understood(StreamTaskStatus, change.entry, log))
-                if news.is_whole:
-                    self._lives = {key: life for key, life in self._lives.items() if key in self._tasks}
-                self._are_tasks_known.set()
-                self._bell.ring()
-
-    def _hear(self, key: Key, status: StreamTaskStatus | None) -> None:
-        """Note what a task says, and since when this life of it says something."""
-        if status is None:
-            self._tasks.pop(key, None)
-            self._lives.pop(key, None)
-            return
-        self._tasks[key] = status
-        if key not in self._lives or self._lives[key][0] != status.life:
-            self._lives[key] = status.life, self._store_clock.now()
-
-    async def _follow_wishes(self) -> None:
-        async with aclosing(follow(self._term.store, keys.STREAM_WISHES + self._name)) as coming:
-            async for entry in coming:
-                known = understood(StreamWishes, entry, log)
-                self._wishes, self._wished = entry, known or StreamWishes()
-                self._may_wish = entry is None or known is not None
-                self._are_wishes_known.set()
-                self._bell.ring()
-
     @property
     def _spec(self) -> StreamSpec:
         """The declaration, as it is now; it is understood anew only when it has changed."""
@@ -215,7 +170,7 @@ class StreamKeeper:
             await self._look(spec, now)
             await self._begin(output, spec, now)
             if self._account.committed and not self._is_to_be_reset:
-                members = self._members()
+                members = self._tasks.members()
                 self._account.saw_trouble(_trouble(chain.from_iterable(members.values())), now)
                 groups = list(self._groups.values())
                 found = plan(self._aims(spec, now), groups, members, self._account.committed, now)
@@ -241,7 +196,8 @@ class StreamKeeper:
     async def _look(self, spec: StreamSpec, now: datetime) -> None:
         """See what the source has, every so often; what is not seen is taken to be as it was."""
         since = self._clock.monotonic()
-        is_asked = self._wished.reset is not None and not self._wished.reset.move  # what it comes to depends on it
+        reset = self._wishes.now.reset
+        is_asked = reset is not None and not reset.move  # what it comes to depends on it
         if self._looked is not None and since - self._looked < LOOK and not is_asked:
             return
         self._looked = since
@@ -262,70 +218,18 @@ class StreamKeeper:
             account.upto, account.upto_as = await self._outside.ends(spec), spec.ends_as
         if starts := await self._outside.starts(spec, account.committed):
             account.committed = await output.begin(starts)
-        if self._wished.reset is not None and self._is_to_be_reset:
-            await self._reset(output, spec, self._wished.reset, now)
-        elif bounds and self._may_wish and account.is_made_anew and spec.vanished != "halt":
-            await self._reset(output, spec, Reset(to=spec.vanished, by="", at=now), now)
+        if self._wishes.now.reset is not None and self._is_to_be_reset:
+            await self._resets.make(output, spec, self._wishes.now.reset, now)
+        elif bounds and self._wishes.may_be_written and account.is_made_anew and spec.vanished != "halt":
+            await self._resets.make(output, spec, Reset(to=spec.vanished, by="", at=now), now)
 
     @property
     def _is_to_be_reset(self) -> bool:
         """Does somebody want other offsets, which can be set now?"""
-        return self._wished.reset is not None and bool(self._outside.bounds)
-
-    async def _reset(self, output: Committer, spec: StreamSpec, reset: Reset, now: datetime) -> None:
-        """Set offsets as somebody asked, and take the wish out. What was read from other offsets is given up for that.
-
-        Once the wish has the id of its moves nobody can ask for something else, so what it comes to is found out first.
-        A stream that reads what is left out is declared in the commit that takes the wish out.
-        """
-        account, outside = self._account, self._outside
-        if not reset.move:
-            await moving.wanted(outside, account.committed, reset, account.committed)
-            reset = replace(reset, move=moving.new_id(now), source=outside.identity)
-            if not await self._commit([self._wishing(reset)], now):
-                return
-        try:
-            made = await moving.make(output, outside, self._name, reset, now)
-        except moving.NotMade:  # somebody may want something else now
-            await self._commit([self._wishing(replace(reset, move=""))], now)
-            raise
-        if made is None:
-            return
-        account.committed = await output.committed()
-        writes: list[Write] = [self._wishing(None)]
-        if (filling := self._backfill(spec, reset, made)) is not None:
-            writes.append(Put(keys.STREAMS + filling.name, codec.encode(filling)))
-            made = [replace(each, backfill=filling.name) for each in made]
-        moved = {partition for each in made for partition in each.after}
-        if reset.source == outside.identity and moved >= outside.bounds.keys() & account.committed.keys():
-            account.adopt_source(now)
-        # First, and some at a time: a pattern of many topics makes more moves than one commit takes.
-        noted: list[Write] = [Put(keys.stream_move(self._name, each.id), codec.encode(each)) for each in made]
-        for start in range(0, len(noted), WRITES):
-            if not await self._commit(noted[start : start + WRITES], now):
-                return  # they are asked for again
-        if await self._commit(writes, now):
-            cause = {"by": reset.by} if reset.by else {"policy": spec.vanished}
-            self._tell("stream.moved", self._name, why=reset.why, **cause)
-
-    def _backfill(self, spec: StreamSpec, reset: Reset, made: Iterable[MoveRecord]) -> StreamRecord | None:
-        """The stream that reads what a reset leaves out, if somebody wants one and something is left out."""
-        ranges = {
-            partition: (move.before[partition], at)
-            for move in made
-            for partition, at in move.after.items()
-            if at > move.before[partition]
-        }
-        if not reset.is_backfilled or not ranges:
-            return None
-        return declared(self._record().app, backfill(spec, backfill_of(self._name, reset.at), ranges))
-
-    def _wishing(self, reset: Reset | None) -> Put:
-        """The wishes, with another reset or none."""
-        return Put(keys.STREAM_WISHES + self._name, codec.encode(replace(self._wished, reset=reset)))
+        return self._wishes.now.reset is not None and bool(self._outside.bounds)
 
     def _aims(self, spec: StreamSpec, now: datetime) -> Aims:
-        account, wished = self._account, self._wished
+        account, wished = self._account, self._wishes.now
         account.look_for_quiet(spec.idle_after, now)
         lost = {} if account.is_made_anew else self._gone(spec)
         account.waits = next((f"partition {each} waits: {why}" for each, why in lost.items()), "")
@@ -375,28 +279,16 @@ class StreamKeeper:
         if spec.vanished != "halt":
             return {}
         spans = {each: (bounds.start, bounds.end) for each, bounds in self._outside.bounds.items()}
-        held = reached(self._groups.values(), self._tasks.values())
+        held = reached(self._groups.values(), self._tasks.said.values())
         return gone(spans, self._account.committed, self._before_look, held)
-
-    def _members(self) -> dict[str, list[GroupMember]]:
-        """Each group's tasks, with what they say."""
-        found: defaultdict[str, list[GroupMember]] = defaultdict(list)
-        for each in self._placements.of(origin(self._name)):
-            key = keys.stream_task(self._name, each.group, each.slot, each.epoch)
-            _, since = self._lives.get(key, ("", each.since))
-            placed, status = max(each.since, since), self._tasks.get(key)
-            found[each.group].append(
-                GroupMember(slot=each.slot, epoch=each.epoch, node=each.node, placed=placed, status=status)
-            )
-        return found
 
     # Writing
 
     async def _write(self, found: GroupPlan, spec: StreamSpec, now: datetime) -> None:
         """Write what a plan changes, and tell of it."""
-        before, tasks = self._groups, list(self._tasks.values())
+        before, tasks = self._groups, list(self._tasks.said.values())
         said: defaultdict[str, list[Key]] = defaultdict(list)
-        for key, status in self._tasks.items():
+        for key, status in self._tasks.said.items():
             said[status.group].append(key)
         writes = changes(before, found, spec.replicas, self._placed_by, said)
         if not writes:
@@ -404,7 +296,7 @@ class StreamKeeper:
         self._account.planned(before, found, tasks, now)
         self._groups = found.groups
         self._placed_by = dict.fromkeys(found.groups, spec.replicas)
-        writes[0] += self._handed_off(before, found)
+        writes[0] += self._wishes.without_handed_off(before, found)
         for some in writes:
             if not await self._commit(some, now):
                 return
@@ -416,30 +308,15 @@ class StreamKeeper:
         for group, slot, why in dismissals(before, found):
             self._tell("stream.dismissed", self._name, group=group.id, slot=slot, why=why)
 
-    def _handed_off(self, before: dict[str, Group], found: GroupPlan) -> list[Write]:
-        """Take out the wishes that are being fulfilled."""
-        ending = {
-            group.number
-            for id, group in found.groups.items()
-            if id in before
-            and before[id].phase is Phase.READING
-            and (group.is_final or group.phase is Phase.PUBLISHING)
-        }
-        if self._wishes is None or not ending.intersection(self._wished.hand_off):
-            return []
-        left = tuple(each for each in self._wished.hand_off if each not in ending)
-        return [Put(self._wishes.key, codec.encode(replace(self._wished, hand_off=left)))]
-
     async def _commit(self, writes: list[Write], now: datetime) -> bool:
         """Write as leader, with the status; if that was not to be, False, and everything is read again."""
         self._told = self._clock.monotonic()
-        status, said = self._account.status(self._wished, self._groups.values(), now), self._account.said
+        status, said = self._account.status(self._wishes.now, self._groups.values(), now), self._account.said
         if not writes and status == said:
             return True
         key, value = keys.STREAM_STATUS + self._name, codec.encode(status)
         expect: list[Expect] = [At(key, self._status.modified) if self._status else Absent(key)]
-        wishes = [write for write in writes if isinstance(write, Put) and write.key.startswith(keys.STREAM_WISHES)]
-        expect += [At(each.key, self._wishes.modified) if self._wishes else Absent(each.key) for each in wishes]
+        expect += self._wishes.expected(writes)
         try:
             revision = await self._term.commit(*writes, Put(key, value), expect=expect)
         except (Conflict, Unavailable, Unknown) as error:
@@ -448,9 +325,7 @@ class StreamKeeper:
             await self._load()
             return False
         self._status, self._account.said = Entry(key, value, revision, revision), status
-        for write in wishes:  # they are followed too, but not before the next turn perhaps
-            self._wishes = Entry(write.key, write.value, revision, revision)
-            self._wished = codec.decode(StreamWishes, write.value)
+        self._wishes.wrote(writes, revision)
         if said is not None and said.tasks != status.tasks:
             tasks, before = (each or self._spec.tasks for each in (status.tasks, said.tasks))
             self._tell("stream.scaled", self._name, tasks=tasks, before=before, lag=status.lag)
@@ -468,7 +343,7 @@ class StreamKeeper:
         self._swept = since
         await output.sweep()
         here = {(each.group, each.slot, each.epoch) for each in self._placements.of(origin(self._name))}
-        old = [key for key, each in self._tasks.items() if (each.group, each.slot, each.epoch) not in here]
+        old = [key for key, each in self._tasks.said.items() if (each.group, each.slot, each.epoch) not in here]
         for start in range(0, len(old), 100):
             await self._term.commit(*(Delete(key) for key in old[start : start + 100]))
         await self._load_resources()

@@ -6,9 +6,9 @@ from typing import Any
 from rota.model import keys
 from rota.model.ids import LeaseId
 from rota.runtime.crew.worker import Worker
-from rota.runtime.pipes.stream import AskStore, StoreSaid, stream_of
 from rota.store.port import Store
 from rota.streams.node.lent import Lender
+from rota.streams.pipe import AskStore, StoreSaid, stream_of
 
 
 class Lending:

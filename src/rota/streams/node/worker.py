@@ -32,10 +32,9 @@ from rota.model.ids import NodeId, Revision, origin
 from rota.outputs.open import open_committer
 from rota.outputs.open import preload as preload_output
 from rota.outputs.port import Committer
+from rota.resources.pipe import StopTask, TaskEnded, TaskSilent, TaskStarted
 from rota.runtime.pipes.brief import Brief, Order
 from rota.runtime.pipes.channel import Channel
-from rota.runtime.pipes.resource_worker import StopTask, TaskEnded, TaskSilent, TaskStarted
-from rota.runtime.pipes.stream import AskStore, StoreSaid, stream_of
 from rota.runtime.pipes.worker import Beat, Finish, Registered
 from rota.runtime.worker.calls import Calls
 from rota.runtime.worker.roles import Setup
@@ -50,6 +49,7 @@ from rota.streams.core.spec import StreamSpec
 from rota.streams.core.vanished import Skip, decide
 from rota.streams.node.lent import OWN, LentStore
 from rota.streams.node.letter_files import Letters
+from rota.streams.pipe import AskStore, StoreSaid, stream_of
 from rota.streams.task.assigned import PATIENCE, Assigned, SequenceLimits
 from rota.streams.task.progress import GROUP_GONE
 from rota.streams.task.run import StreamTask

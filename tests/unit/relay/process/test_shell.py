@@ -20,13 +20,13 @@ from rota.relay.core.held import Emission, RefusedMessage
 from rota.relay.core.records import RelayMap, RelayStatus
 from rota.relay.node.emitting import Emitter
 from rota.relay.process import works
+from rota.relay.process.pipe import AskRest, AskTallies, BeRelay, Fences, RelayIs, RelaysAre, Tokens
 from rota.relay.process.shell import Shell
 from rota.relay.process.spool import Spool, SpoolRefused
 from rota.relay.process.wire import AckFrame, Any_, BatchFrame, FrameConnection, OpeningFrame, encode
 from rota.relay.process.works import left_behind
 from rota.runtime.pipes.brief import Emitting
 from rota.runtime.pipes.channel import PipeMessage, pair
-from rota.runtime.pipes.relay import AskRest, AskTallies, BeRelay, Fences, RelayIs, RelaysAre, Tokens
 from rota.sinks import memory
 from tests.kit.disks import BadSectors
 from tests.kit.sinks import message, numbers

@@ -12,9 +12,9 @@ import pytest
 import rota
 from rota.resources.node.host import Host
 from rota.resources.node.reports import Reports
+from rota.resources.pipe import Save, StartTask, StopTask, TaskEnded, TaskStarted
 from rota.runtime.pipes.brief import Brief, Order
 from rota.runtime.pipes.channel import Channel, pair
-from rota.runtime.pipes.resource_worker import Save, StartTask, StopTask, TaskEnded, TaskStarted
 from rota.runtime.pipes.worker import Finish, Registered
 from tests.kit.waiting import eventually
 

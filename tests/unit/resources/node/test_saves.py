@@ -15,8 +15,8 @@ from rota.resources.core.assignment import Assignment
 from rota.resources.core.records import SavedState
 from rota.resources.node.run_task import LARGEST, Life, TaskEnvironment, WorkerDoor
 from rota.resources.node.saves import Saves
+from rota.resources.pipe import Save
 from rota.runtime.pipes.brief import Emitting, Order
-from rota.runtime.pipes.resource_worker import Save
 from rota.store import Put, open_store
 from rota.store.port import Expect, Write
 

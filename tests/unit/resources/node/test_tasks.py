@@ -14,12 +14,12 @@ from rota.fleet.members.journal import Tell
 from rota.kit.time.clock import SYSTEM
 from rota.kit.time.instant import Instant
 from rota.resources.node.tasks import Tasks
+from rota.resources.pipe import StartTask, TaskEnded, TaskSilent, TaskStarted
 from rota.runtime.core.restart import RestartPolicy
 from rota.runtime.crew.plan import WorkerPhase
 from rota.runtime.crew.worker import Worker
 from rota.runtime.pipes.brief import Brief, Order
 from rota.runtime.pipes.channel import Channel, Pipe, PipeMessage, pair
-from rota.runtime.pipes.resource_worker import StartTask, TaskEnded, TaskSilent, TaskStarted
 from rota.runtime.pipes.worker import Finish
 
 LARGE = 240_000

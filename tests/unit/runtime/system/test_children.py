@@ -18,9 +18,9 @@ from rota.model.errors import Unavailable
 from rota.model.ids import NodeId
 from rota.relay.node import hold
 from rota.relay.node.hold import NodeRelay, RelayPlace
+from rota.relay.process.pipe import AskTallies, RelayTold
 from rota.runtime.core.restart import RestartPolicy
 from rota.runtime.pipes.channel import Pipe
-from rota.runtime.pipes.relay import AskTallies, RelayTold
 from rota.runtime.system import children, kernel
 from rota.runtime.system.children import ChildProcess
 from tests.kit.waiting import eventually

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from rota.resources.node.task_lines import work_of
 from rota.runtime.pipes.brief import Order
 from rota.runtime.printed import Printed
-from rota.runtime.task_lines import work_of
 from rota.runtime.worker.tee import About, LineBuffer, Tee, about, install
 
 USUAL = About("worker", "host")

@@ -8,8 +8,8 @@ from itertools import count
 
 import pytest
 
-from rota.runtime.pipes.shared_sockets import SharedAddress
 from rota.services.node.listening import CannotListen
+from rota.services.node.pipe import SharedAddress
 from rota.services.node.shared_sockets import NotYet, SocketBorrower, SocketLender
 from tests.kit.servers import free_port
 from tests.kit.waiting import eventually

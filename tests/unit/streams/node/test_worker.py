@@ -20,12 +20,11 @@ from rota.model import adapters, codec, keys
 from rota.model.errors import Denied
 from rota.model.ids import LeaseId
 from rota.outputs.memory import MemoryCommitter
+from rota.resources.pipe import TaskEnded, TaskSilent, TaskStarted
 from rota.runtime.crew.plan import WorkerPhase
 from rota.runtime.crew.worker import Worker
 from rota.runtime.pipes.brief import Brief, Order
 from rota.runtime.pipes.channel import Channel, PipeMessage, pair
-from rota.runtime.pipes.resource_worker import TaskEnded, TaskSilent, TaskStarted
-from rota.runtime.pipes.stream import AskStore
 from rota.runtime.pipes.worker import Beat, Finish
 from rota.runtime.worker.calls import Calls
 from rota.sources.memory import Topic, topic
@@ -35,6 +34,7 @@ from rota.streams.core.records import Dismissal, Group, Phase, SkipRecord, Strea
 from rota.streams.node.lending import Lending
 from rota.streams.node.lent import LentStore
 from rota.streams.node.worker import Streaming, preload
+from rota.streams.pipe import AskStore
 from rota.streams.task.transform import Call, call_here
 from tests.kit.waiting import eventually
 

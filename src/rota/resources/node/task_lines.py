@@ -1,10 +1,10 @@
 """What the lines are about that tasks of resources and of streams print."""
 
 from rota.runtime.pipes.brief import Brief, Order
-from rota.runtime.pipes.stream import stream_of
 from rota.runtime.printed import resource_lines, stream_lines
 from rota.runtime.worker.tee import About
 from rota.streams.core.records import KIND
+from rota.streams.pipe import stream_of
 
 
 def work_of(order: Order) -> About:
