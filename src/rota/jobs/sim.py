@@ -5,7 +5,7 @@ are wrong by up to five minutes and step. Between them is a network that delays 
 People start runs, interrupt some, add jobs and delete them, and old runs are cleared away all the while. Faults rage,
 then stop. What must hold:
 
-- A due time becomes one run, whatever became of the run before, and a run's id is used once.
+- A due time becomes one run, whatever happened to the run before, and a run's id is used once.
 - A run has one result: once it is over neither its state nor its epoch changes.
 - An attempt is executed at most once, and never more runs of a job are bound than its limit allows.
 - Once the faults have stopped and nothing more is due, no run is left; and every due time that the cursor has passed
@@ -52,7 +52,7 @@ EXECUTORS = 4
 FAULTS_END = 180.0
 RECOVERY = 2 * TTL.total_seconds() + 60
 STANDSTILL = timedelta(seconds=90)
-"""A due time that is longer ago than this is decided."""
+"""Seconds after which a due time must be decided."""
 
 SKEW = timedelta(minutes=5)
 BROKEN = ("cursor", "owner")
@@ -71,7 +71,7 @@ JOBS = [
 
 
 class SimRuns:
-    """What runs on a machine, in one life of its program."""
+    """The runs on a machine, in one life of its program."""
 
     def __init__(self, scenario: "Jobs", machine: Machine, executors: int) -> None:
         self._scenario, self._machine, self._random = scenario, machine, scenario.world.random
@@ -100,7 +100,7 @@ class SimRuns:
         return task is not None
 
     def end_session(self) -> None:
-        """Attempts do not outlive their session for long; what they came to is told all the same."""
+        """Attempts do not outlive their session for long; their outcomes are reported even so."""
         for task in self._running.values():
             task.cancel()
 
@@ -116,7 +116,7 @@ class SimRuns:
 
 
 class Wires:
-    """The network between nodes, under the same weather as that to the store."""
+    """The network between nodes, with the same disturbances as the one to the store."""
 
     def __init__(self, network: SimNetwork, random: Random) -> None:
         self._network, self._random = network, random
@@ -124,7 +124,7 @@ class Wires:
         self._context = contextvars.copy_context()
 
     def carry(self, sender: str, receiver: str, deliver: Callable[[], None]) -> None:
-        """Later, or never."""
+        """Deliver later, or never."""
         weather = self._network.weather
         is_cut = sender in weather.cut_up or receiver in weather.cut_down
         if is_cut or self._random.random() < weather.loss:
@@ -182,7 +182,7 @@ class Jobs:
     """One run of the scenario."""
 
     RULED = (keys.LIVE_RUNS, keys.RUNS)
-    """What its rules are about: below which keys."""
+    """The key prefixes that its rules are about."""
 
     def __init__(
         self,
@@ -193,9 +193,9 @@ class Jobs:
         pace: float = 1.0,
         lasts: Callable[[RunOrder], float] | None = None,
     ) -> None:
-        """`pace`: by how much longer than here it takes people from one thing to the next.
+        """`pace`: the factor by which callers wait longer from one action to the next.
 
-        `lasts` says how long a run takes; without it that is chance, and so is what comes of it.
+        `lasts` says how long a run takes; without it the duration and the outcome are random.
         """
         self.world, self._writer, self._jobs, self._pace = world, WRITERS[broken], jobs, pace
         self._lasts = lasts
@@ -267,7 +267,7 @@ class Jobs:
         return list(self._over.values())
 
     def lasts(self, order: RunOrder) -> tuple[float, RunState]:
-        """How long a run takes, and what comes of it."""
+        """How long a run takes, and its outcome."""
         if self._lasts is not None:
             return self._lasts(order), RunState.SUCCEEDED
         random = self.world.random
@@ -275,7 +275,7 @@ class Jobs:
         return took, RunState.FAILED if random.random() < 0.1 else RunState.SUCCEEDED
 
     def on(self, machine: Machine, executors: int = EXECUTORS) -> Callable[[NodeSession], Coroutine[Any, Any, None]]:
-        """What the present process of a machine does in each of its sessions."""
+        """The runs of a machine's present process, by session."""
         jitter = self.world.random.random
         runs, outcomes, answers = SimRuns(self, machine, executors), PendingOutcomes(), SimLinkHandler(machine)
         self._mesh.remove(machine.name)
@@ -305,10 +305,10 @@ class Jobs:
         if self._executions[order.run, order.attempt] > 1:
             self.world.violate(f"{order.run}, attempt {order.attempt} was executed twice")
 
-    # Who asks for runs
+    # Callers
 
     async def declare(self, store: SimStore) -> None:
-        """Have the jobs there."""
+        """Add the jobs."""
         for job in self._jobs:
             while True:
                 with suppress(Conflict, Unavailable, Unknown):
@@ -323,7 +323,7 @@ class Jobs:
                     break
 
     def people(self, store: SimStore) -> list[Coroutine[Any, Any, None]]:
-        """What is done to jobs, for ever."""
+        """The callers' actions on jobs, until stopped."""
         return [self._start_and_stop(store), self._come_and_go(store), self._clear_away(store)]
 
     async def _start_and_stop(self, store: SimStore) -> None:
@@ -339,7 +339,7 @@ class Jobs:
                     await verbs.run_now(store, "hand", "somebody", random.random)
 
     async def _come_and_go(self, store: SimStore) -> None:
-        """Jobs that are deleted again, with whatever of them lives."""
+        """Jobs that are deleted again, with their living runs."""
         random = self.world.random
         for number in count():
             job = JobSpec(
@@ -454,4 +454,4 @@ def _status() -> NodeStatus:
 
 
 def _nobody(*_: object, **__: object) -> None:
-    """Nobody listens."""
+    """Gets events that nothing listens to."""

@@ -62,7 +62,7 @@ async def serve(folder: Path, verbs: Mapping[str, Verb]) -> AsyncIterator[None]:
 
 
 def _bound(path: Path) -> socket.socket:
-    """A socket at `path` that no other user can connect to, not even for a moment."""
+    """A socket at `path` that no other user can connect to at any moment."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with short(path) as name, privately():
@@ -75,7 +75,7 @@ def _bound(path: Path) -> socket.socket:
 
 
 async def call(folder: Path, do: str, timeout: float, **arguments: Any) -> Any:
-    """What the node on `folder` answers; Unavailable if there is none, its own error if it refuses."""
+    """The answer of the node on `folder`; Unavailable if no node runs there, the node's own error if it refuses."""
     try:
         with short(folder / NAME) as name:
             reader, writer = await asyncio.open_unix_connection(name, limit=LINE)
@@ -88,7 +88,7 @@ async def call(folder: Path, do: str, timeout: float, **arguments: Any) -> Any:
     except TimeoutError:
         raise Unavailable(f"the node on {folder} did not answer within {timeout:g} s; is it frozen?") from None
     except ConnectionError:
-        line = b""  # it ended with the question unread
+        line = b""  # the node ended without reading the request
     finally:
         writer.close()
         with contextlib.suppress(OSError):
@@ -121,6 +121,6 @@ async def _reply(line: bytes, verbs: Mapping[str, Verb]) -> dict[str, Any]:
         return {"ok": await verb(request)}
     except RotaError as error:
         return {"error": str(error), "exit_code": error.exit_code}
-    except Exception as error:  # the caller is told, the log has the rest
+    except Exception as error:  # the caller gets the message, the log has the traceback
         log.exception("a control request failed")
         return {"error": f"{type(error).__name__}: {error}", "exit_code": 1}

@@ -1,11 +1,11 @@
-"""The service manager: what systemd is told of a node, if it has started it.
+"""The service manager: what a node reports to systemd, if systemd has started it.
 
-systemd hands down a socket, `NOTIFY_SOCKET`, and if it watches, how often it wants a sign of life, `WATCHDOG_USEC`. It
-is told when the node is ready, what it does, that it stops, and again and again that it is well. Being well means that
-its loops get on, not only that the process is there; so a node that hangs is killed and started again. A store that is
-away is no reason: the node goes on asking for it.
+systemd hands down a socket, `NOTIFY_SOCKET`, and with a watchdog how often it expects a sign of life, `WATCHDOG_USEC`.
+The node reports when it is ready, what it does, that it stops, and periodically that it is healthy. Healthy means that
+its loops turn, not only that the process exists; so a node that hangs is killed and restarted. A store that is out of
+reach does not count: the node keeps trying to reach it.
 
-Nobody waits for an answer, and a manager that does not listen changes nothing. Both variables are taken out of the
+No answer is expected, and a manager that does not listen changes nothing. Both variables are taken out of the
 environment: they are not meant for the processes that the node starts.
 """
 
@@ -17,36 +17,38 @@ from collections.abc import Callable, MutableMapping
 import msgspec
 
 LOOK = 0.5
-"""Seconds between looks at how the node is."""
+"""Seconds between two checks of the node's condition."""
 
 
 class Condition(msgspec.Struct, frozen=True):
-    """How a node is at this moment."""
+    """The condition of a node at this moment."""
 
     is_ready: bool
-    """Is it in the fleet? Workers that keep falling do not count: they would have the whole node killed."""
+    """Is it in the fleet? Workers that keep falling do not count, because systemd would kill the whole node for them.
+    """
 
     is_well: bool
-    """Do its loops get on?"""
+    """Do its loops turn?"""
 
     words: str
-    """The same for people, in one line."""
+    """The same in one line of text."""
 
 
 class Manager:
-    """Who has started this process."""
+    """The service manager that has started this process, if any."""
 
     def __init__(self, address: str | None = None, watchdog: float | None = None) -> None:
-        """`address`: where it listens; None: nobody does. `watchdog`: seconds within which it wants a sign of life."""
+        """`address`: the socket where it listens; None: there is no manager. `watchdog`: seconds between expected signs
+        of life."""
         self._address, self.watchdog = address, watchdog
 
     @property
     def listens(self) -> bool:
-        """Is there anybody to be told?"""
+        """Is there a manager that listens?"""
         return self._address is not None
 
     def tell(self, **fields: object) -> None:
-        """Say something; nothing happens if nobody listens."""
+        """Send these fields; does nothing if no manager listens."""
         if self._address is None:
             return
         text = "".join(f"{name}={value}\n" for name, value in fields.items())
@@ -57,14 +59,15 @@ class Manager:
 
 
 def from_environ(environ: MutableMapping[str, str], pid: int) -> Manager:
-    """The manager that the environment names, which it does not any more after this."""
+    """The manager that the environment names; its variables are removed from the environment."""
     address, wait = environ.pop("NOTIFY_SOCKET", None), environ.pop("WATCHDOG_USEC", "")
     is_watched = environ.pop("WATCHDOG_PID", str(pid)) == str(pid) and wait.isascii() and wait.isdigit()
     return Manager(address, int(wait) / 1e6 if is_watched and int(wait) else None)
 
 
 async def keep_told(manager: Manager, look: Callable[[], Condition]) -> None:
-    """Tell how the node is: that it is ready, once; what it does, when that changes; that it lives, often enough."""
+    """Report the node's condition: once that it is ready, what it does whenever that changes, and signs of life often
+    enough."""
     pause = min(LOOK, manager.watchdog / 3) if manager.watchdog else LOOK
     was_ready, said = False, ""
     while True:

@@ -44,38 +44,38 @@ PART = 64 * 1024
 
 MOST_FILES = 2000
 MOST_BYTES = 256 * 1024 * 1024
-"""What all files of a node may take; the oldest go first."""
+"""Bytes that all files of a node may take; the oldest are removed first."""
 
 KEPT = 7 * 24 * 3600.0
-"""Seconds for which a file stays to which nothing is added."""
+"""Seconds after the last write for which a file is kept."""
 
 TIDY = 600.0
-"""Seconds between looks for files that are to go."""
+"""Seconds between two searches for files to remove."""
 
 OLDER = ".1"
 _STAMP = 27
-"""Characters of a time: 2026-01-31T12:00:00.000000Z. That of its first line tells a file from its successors."""
+"""Characters of a time: 2026-01-31T12:00:00.000000Z. A file is identified by the time of its first line."""
 
 _LINE = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z) (\d{1,10}) (\S{1,200}) (.*)", re.DOTALL)
 _PLACE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z)@(\d{1,9})")
 
 
 WORKER_LINES = "worker"
-"""The subject of what workers of tasks print outside of any task."""
+"""The subject of the lines that workers of tasks print outside of any task."""
 
 
 def resource_lines(kind: str, id: str) -> str:
-    """The subject of what the tasks of a resource print."""
+    """The subject of the lines that the tasks of a resource print."""
     return f"resource {kind}/{id}"
 
 
 def service_lines(name: str) -> str:
-    """The subject of what the workers of a service print."""
+    """The subject of the lines that the workers of a service print."""
     return f"service {name}"
 
 
 def stream_lines(name: str) -> str:
-    """The subject of what the tasks of a stream print."""
+    """The subject of the lines that the tasks of a stream print."""
     return f"stream {name}"
 
 
@@ -96,7 +96,7 @@ class WorkerLine(msgspec.Struct, frozen=True, kw_only=True):
     """One line that a worker printed."""
 
     at: datetime
-    """When, by the clock of the node."""
+    """When it was printed, by the clock of the node."""
 
     pid: int
     """The process id of the worker."""
@@ -116,13 +116,13 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def written(at: datetime, pid: int, part: str, text: str) -> bytes:
-    """A line as it stands in a file; the text has no line break."""
+    """A line as it is written to a file; the text has no line break."""
     head = f"{at:%Y-%m-%dT%H:%M:%S.%fZ} {pid} {part.replace(' ', '_')[:200] or '-'} ".encode(errors="replace")
     return head + text.encode(errors="backslashreplace")[:LONGEST] + b"\n"
 
 
 class Printed:
-    """The files of one node; `opened` is the descriptor of a folder whose path is closed to this process."""
+    """The files of one node; `opened` is the descriptor of a folder that this process cannot reach by its path."""
 
     def __init__(self, folder: Path, opened: int | None = None) -> None:
         self._folder, self._opened = folder, opened
@@ -130,7 +130,7 @@ class Printed:
     # By workers
 
     def append(self, subject: str, lines: bytes) -> None:
-        """Add whole lines to the file of a subject, or nothing."""
+        """Add whole lines to the file of a subject; all of them or none."""
         name = _name(subject)
         file = self._open_to_write(name)
         try:
@@ -152,7 +152,7 @@ class Printed:
         return os.open(path, flags, 0o600, dir_fd=self._opened)
 
     def _set_aside(self, file: int, name: str) -> bool:
-        """Make a full file the older one, unless another worker has; False if another is about to."""
+        """Rename a full file to the older one, unless another worker has; False if another worker is doing so."""
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -165,7 +165,7 @@ class Printed:
     # By the agent
 
     def read(self, subject: str, after: str = "", tail: int | None = None) -> Part:
-        """At most `PART` bytes of lines: those behind a place, the last `tail`, or from the first that is kept."""
+        """At most `PART` bytes of lines: after a place, or the last `tail`, or from the oldest kept line on."""
         place = _place(after)
         if tail is not None and tail < 1:
             raise Invalid(f"tail is {tail}; it must be 1 or more")
@@ -195,13 +195,13 @@ class Printed:
             owner = os.fstat(folder).st_uid
             newer, older = (_opened(up, folder, each, owner) for each in (name, f"{name}{OLDER}"))
             if newer is not None and older is not None and os.path.sameopenfile(newer, older):
-                older = None  # it was set aside between the two
+                older = None  # it was renamed between the two calls
             found = [(file, stamp) for file in (older, newer) if file is not None and (stamp := _stamp(file))]
             yield found
 
     def tidy(self, now: float) -> None:
-        """Remove files that nothing is added to any more, the oldest ones if there are too many or too much, and those
-        of another user, as whom the app ran before: its workers cannot write to them now."""
+        """Remove files to which nothing is added any more, the oldest ones if there are too many or too much, and those
+        of an earlier user of the app: its present workers cannot write to them."""
         with contextlib.suppress(FileNotFoundError):
             folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
@@ -211,7 +211,7 @@ class Printed:
 
 
 async def keep_tidy(printed: Printed, clock: Clock) -> None:
-    """Remove what is to go, at once and now and then, until cancelled."""
+    """Remove files that are due, at once and then periodically, until cancelled."""
     while True:
         try:
             await in_thread(partial(printed.tidy, clock.wall().timestamp()))
@@ -235,7 +235,7 @@ def _tidy(folder: int, now: float) -> None:
 
 
 def _name(subject: str) -> str:
-    """The name of a subject's file; what it is about may have any characters, and many."""
+    """The file name of a subject, whose own name may be long and have any characters."""
     return f"{sha256(subject.encode(errors='backslashreplace')).hexdigest()[:40]}.log"
 
 
@@ -265,7 +265,7 @@ def _place(text: str) -> tuple[str, int] | None:
 
 
 def _found(files: list[tuple[int, str]], place: tuple[str, int] | None) -> tuple[int, int]:
-    """Which file a place is in, and its offset; the first that is kept if the place is not there any more."""
+    """The file that a place is in, and its offset; the oldest kept line if the place does not exist any more."""
     if place is not None:
         for number, (_, stamp) in enumerate(files):
             if stamp == place[0]:
@@ -281,7 +281,7 @@ def _from(files: list[tuple[int, str]], number: int, offset: int) -> Part:
         file, stamp = files[number]
         data = os.pread(file, left, offset)
         whole = data[: data.rfind(b"\n") + 1]
-        if not whole and len(data) == PART:  # no line of ours is so long
+        if not whole and len(data) == PART:  # no line is that long
             whole = data
         lines += _lines(whole)
         offset, left = offset + len(whole), left - len(data)

@@ -1,6 +1,6 @@
 """`rota jobs`: what is to be done, and when.
 
-Each verb reaches the fleet through the doors of a node or through the store; then no node needs to be there.
+Each verb reaches the fleet through the doors of a node, or through the store, which needs no running node.
 """
 
 from datetime import datetime, timedelta
@@ -26,7 +26,7 @@ from rota.jobs.doors.answers import DueTime, JobView
 from rota.model.errors import Invalid
 
 ADDED = tuple(option for option in PROGRAM if option.name not in ("name", "argv"))
-"""What flags say of a job that is added."""
+"""The options that describe a job to add."""
 
 job_argument = click.argument("job", metavar="JOB", shell_complete=names.jobs)
 
@@ -180,7 +180,7 @@ def backfill(job: str, first: str, last: str, is_preview: bool, force: bool, fle
 
 
 def moment(option: str, text: str) -> datetime:
-    """A time that was written; UsageError says how to write one."""
+    """The moment that a text names; UsageError says how to write one."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""`rota runs`: what jobs did, what they do, and what they put out."""
+"""`rota runs`: what jobs did, what they do, and their output."""
 
 import sys
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ from rota.kit.time import durations
 from rota.model.errors import NotFound, RotaError, Unknown
 
 LOOKED = 20_000
-"""Runs that one command reads for those in a state, or of a node."""
+"""Runs that one command reads to find those in a state, or of a node."""
 
 logs_option = click.option(
     "--logs", "place", metavar="URL", help="Where the fleet keeps logs: folder:///srv/rota, as the nodes have it."
@@ -79,7 +79,8 @@ def ls(
 
 
 async def _list(look: Callable[..., Awaitable[RunPage]], limit: int, token: str | None) -> RunPage:
-    """A page that is full, the last one, or as far as `LOOKED` runs: there is no index of runs by state or node."""
+    """One page: a full one, the last one, or what was found in `LOOKED` runs: there is no index of runs by state or
+    node."""
     runs: list[RunView] = []
     looked_at = 0
     while True:
@@ -223,7 +224,7 @@ async def _newest(fleet: FleetClient, job: str) -> str:
 
 
 async def _show_log(open: FleetClient, out: "_Output", run: str, follow: bool, attempt: int | None) -> None:
-    # The last of what a run put out is kept a moment after the run is over.
+    # The last output of a run is kept a moment after the run is over.
     if not follow and not (await open.do(run_operations.get_run, run)).is_over:
         offset = 0
         while True:
@@ -233,7 +234,7 @@ async def _show_log(open: FleetClient, out: "_Output", run: str, follow: bool, a
             if not part.data:
                 _say_if_elsewhere(open, offset)
                 return
-    if attempt is None:  # the newest one now: when it has ended, there may be another
+    if attempt is None:  # the newest one now: when it has ended, another may have begun
         attempt = (await open.do(run_output.read_log, open.logs, run)).attempt
     end = 0
     async with aclosing(open.each(run_output.follow_log, open.logs, run, attempt=attempt)) as parts:
@@ -246,7 +247,7 @@ async def _show_log(open: FleetClient, out: "_Output", run: str, follow: bool, a
 
 
 def _say_if_elsewhere(open: FleetClient, end: int) -> None:
-    """Nothing was found here: say where it may be, if nodes keep output for themselves."""
+    """Nothing was found here: print where the output may be, if nodes keep output for themselves."""
     if end == 0 and isinstance(open, StoreFleet) and not open.logs.is_shared:
         tables.say(
             "[rota: nothing of it is here; ask a node for it with --server URL, or name the place with --logs]",
@@ -310,7 +311,7 @@ def _about(view: RunView) -> dict[str, str]:
 
 
 class _Output:
-    """Prints bytes as they are, or only what a terminal may have of them."""
+    """Prints bytes as they are, or only what is safe for a terminal."""
 
     def __init__(self, is_raw: bool) -> None:
         self._colours = None if is_raw else Colours()

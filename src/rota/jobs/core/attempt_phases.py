@@ -1,10 +1,10 @@
 """The phases of an attempt on the node that its run is bound to: `TABLE`, and `OwnedAttempt`, which alone sets one.
 
-An attempt begins at once or waits ahead of the executors. Only one that has not begun can be given back. What it came
-to is known some time before it is written, as its run's outcome or, if the run is not ours any more, as a late one.
+An attempt begins at once or waits ahead of the executors. Only one that has not begun can be given back. Its outcome is
+known some time before it is written: as its run's outcome, or as a late one if the run is no longer bound to this node.
 
-None of this is stored: it lasts as long as the session of the node. What comes in after the end changes no phase (`may`
-says so); an outcome is kept all the same (`jobs.fleet.ends`).
+None of this is stored: it lasts as long as the session of the node. An event after the end changes no phase (`may` says
+so); an outcome is kept even then (`jobs.fleet.ends`).
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class AttemptPhase(StrEnum):
     """It was asked to end."""
 
     ENDED = "ended"
-    """What it came to is known, and to be written."""
+    """Its outcome is known, and is to be written."""
 
     WRITTEN = "written"
     GIVEN_BACK = "given back"
@@ -38,7 +38,7 @@ class AttemptEvent(StrEnum):
 
     STARTED = "started"
     HELD_UP = "held up"
-    """Something slow is before it."""
+    """A slow attempt is before it."""
 
     STOP_ASKED = "stop asked"
     ENDED = "ended"
@@ -78,14 +78,14 @@ class OwnedAttempt:
     phase: AttemptPhase = AttemptPhase.AHEAD
 
     def may(self, event: AttemptEvent) -> bool:
-        """Can this happen to it as it is?"""
+        """Is this event allowed in its phase?"""
         return TABLE.allows(self.phase, event)
 
     def step(self, event: AttemptEvent) -> None:
-        """This happens to it."""
+        """Apply this event."""
         self.phase = TABLE.after(self.phase, event)
 
     def begin(self, now: Instant) -> None:
-        """An executor, or a process of its own, has it."""
+        """An executor, or a process of its own, has begun it."""
         self.step(AttemptEvent.STARTED)
         self.since = now

@@ -1,7 +1,8 @@
 """Backfill: runs for due times that had none.
 
 A due time has one run of its own, whenever it is made: a backfill makes those that are missing between two moments and
-leaves the others alone. Only times that are decided already can be missing; what is still to come will come.
+leaves the others alone. Only due times that are decided already can be missing; later ones still become runs by
+themselves.
 
 Retention deletes old records, and what has no record may have run and succeeded. So due times before the oldest record
 of the schedule that is kept are refused, unless the caller insists. A due time that was recorded as missed did not run:
@@ -31,7 +32,7 @@ class KeptDueTimes(msgspec.Struct, frozen=True):
 
     missed: Collection[RunRecord] = ()
     since: datetime | None = None
-    """The earliest due time of which a record of the schedule tells; None if there is no such record."""
+    """The earliest due time of which there is a record; None if there is no record of the schedule."""
 
 
 def kept(living: Iterable[str], over: Iterable[RunRecord]) -> KeptDueTimes:
@@ -64,7 +65,7 @@ def backfill(
     spec = record.spec
     if not spec.is_timed:
         raise Invalid(f'job "{spec.name}" has no schedule, and so no due times to fill in; run it by hand')
-    end = min(last, decided(record, cursor))  # what is not decided yet becomes a run by itself, and would do so twice
+    end = min(last, decided(record, cursor))  # an undecided due time becomes a run by itself, and would then have two
     coming = takewhile(lambda due: due <= end, times(spec, first - timedelta(microseconds=1)))
     due_times = list(islice(coming, MOST + 1))
     if len(due_times) > MOST:

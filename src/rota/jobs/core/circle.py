@@ -1,4 +1,4 @@
-"""Circles: jobs that come after each other must not come after themselves."""
+"""Circles: a job must not come after itself, directly or through other jobs."""
 
 from collections.abc import Mapping, Sequence
 

@@ -4,7 +4,7 @@ An expression has five fields (minute hour day month weekday), or six with the s
 and months, and `@daily` and its like are understood.
 
 Where clocks change, a fixed time of day (its minute and hour do not begin with `*`) comes when the clock first shows
-it: in the hour that comes twice once, and in the gap, where the clock never does, at the gap's end. What goes by `*`
+it: in the hour that comes twice once, and in the gap, where the clock never does, at the gap's end. A time with `*`
 comes whenever the clock shows it.
 
 The parser is only asked about clocks that never change. It knows zones too, but it steps through them by whole hours,
@@ -61,7 +61,7 @@ def normal(text: str) -> str:
 
 
 def due_times(expression: str, tz: str, after: datetime) -> Iterator[datetime]:
-    """The due times later than `after`, in UTC, for as long as there are years."""
+    """The due times later than `after`, in UTC, until the calendar ends."""
     minute, hour = expression.split()[-5:-3]
     rule = _whenever_shown if minute.startswith("*") or hour.startswith("*") else _first_shown
     with contextlib.suppress(OverflowError):  # the calendar ends with the year 9999
@@ -82,7 +82,7 @@ def _first_shown(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[d
 
 
 def _whenever_shown(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
-    """Each time the clock shows a time that matches: one stretch of an equal offset after the other."""
+    """Each time the clock shows a matching time: one stretch of an equal offset after the other."""
     moment, offset = after, _offset(zone, after)
     while True:
         change = None

@@ -1,12 +1,12 @@
 """Jobs that apps and files declare: what brings the stored ones to them. Pure.
 
-A job belongs to whoever declared it first: an app, by name, a node's file, or somebody at a door. Its owner may change
-it; of several nodes with the same app the one that loaded its code last has the say, so that a new version wins as it
-is rolled out. A node that only lost its session for a moment has loaded nothing, and changes nothing: it adds what is
-gone. Whether it is enabled is never a matter of its declaration.
+A job belongs to its first declarer: an app, by name, a node's file, or a caller of the API. Its owner may change it. Of
+several nodes with the same app, the one that loaded its code last decides, so that a new version wins as it is rolled
+out. A node that only lost its session for a moment has loaded nothing, so it changes no job and adds those that are
+gone. A declaration never enables or disables a job.
 
-A job of an app goes when nodes run that app and none of them declares it any more. While nobody runs the app it stays,
-with its cursor: its due times are decided when the app is back.
+A job of an app goes when nodes run that app and none of them declares it any more. While no node runs the app the job
+stays, with its cursor: its due times are decided when the app is back.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,10 +21,10 @@ class DeclarationOwner(msgspec.Struct, frozen=True):
 
     origin: Origin
     name: str
-    """Of the app, or of the node whose file it is."""
+    """The name of the app, or of the node whose file it is."""
 
     def owns(self, record: JobRecord) -> bool:
-        """Did it declare this job?"""
+        """Does this owner have this job?"""
         return record.origin is self.origin and (record.app or record.by) == self.name
 
     def __str__(self) -> str:
@@ -32,14 +32,14 @@ class DeclarationOwner(msgspec.Struct, frozen=True):
 
 
 class JobDiff(msgspec.Struct, frozen=True):
-    """What is to be written."""
+    """The jobs to write."""
 
     put: tuple[JobSpec, ...]
-    """Those that others come after first."""
+    """Jobs to write, ordered so that a job comes before those that follow it."""
 
     remove: tuple[str, ...]
     refused: Mapping[str, str]
-    """Declared, but not theirs to declare: why."""
+    """Job → why this owner may not declare it."""
 
 
 def differ(
@@ -51,7 +51,7 @@ def differ(
     """
     wanted = {job.name: job for job in declared}
     foreign = {name for name in wanted if name in stored and not owner.owns(stored[name])}
-    may_change = is_new or owner.origin is Origin.FILE  # nobody else declares the jobs of this node's file
+    may_change = is_new or owner.origin is Origin.FILE  # only this node declares the jobs of its file
     changed = [
         job
         for name, job in wanted.items()
@@ -70,7 +70,7 @@ def differ(
 
 
 def undeclared(stored: Mapping[str, JobRecord], apps: Iterable[tuple[str | None, Iterable[str]]]) -> set[str]:
-    """Jobs of apps that run somewhere, and of which no node declares them; `apps` has each node's app and its jobs."""
+    """Jobs of running apps that no node declares any more; `apps` has each node's app and its jobs."""
     declared: dict[str, set[str]] = {}
     for app, names in apps:
         if app is not None:

@@ -2,16 +2,17 @@
 
 Jobs take turns: first comes the job of which the fewest runs are bound, of equals the one that was served longest ago,
 and within a job the run that was due first. So a thousand runs that were started at once do not hold up the one run of
-another job. Each run goes to the node with the most free executors, which has one less after that; equal ones go by
-load score and then by name. A node must have what the job asks for: its labels, and its function if it is one.
-Cordoned nodes, nodes that are leaving and nodes that whoever decides cannot reach get nothing; if it reaches nobody, it
+another job. Each run goes to the node with the most free executors, which has one less after that; among equals by load
+score and then by name. A node must have what the job asks for: its labels, and its function if it is one. Cordoned
+nodes, nodes that are leaving and nodes that the deciding node cannot reach get nothing; if it reaches no other node, it
 takes the run itself, if it may.
 
-Nodes that fell lately get less than they could take, or nothing. The rest of their executors is a reserve, for runs
-that have waited for a while: else a fleet in which all have fallen leaves everything to one node, though all are back.
+Nodes that fell recently get less than they could take, or nothing. The rest of their executors is a reserve, for runs
+that have waited for a while: otherwise, after a fall of the whole fleet, all work would go to a single node although
+all are back.
 
-A job's limit of runs at a time counts those that are bound, wherever they are. That no race exceeds it is the commit's
-business: it writes the job's cursor and expects it as it was when this was decided.
+A job's limit of runs at a time counts those that are bound, wherever they are. The commit keeps races from exceeding
+it: it writes the job's cursor and expects it unchanged since this was decided.
 
 The work is about that of sorting the runs, however many nodes there are: nodes that can run the same jobs are looked at
 together, and who has the most room is at the top of a heap.
@@ -37,22 +38,23 @@ PATIENCE = timedelta(seconds=10)
 """How long a run waits for a node in good standing."""
 
 SET_BACK = timedelta(minutes=1)
-"""If a run was made, or tried last, so much later than now, the store's clock was set back: its waits mean nothing."""
+"""A run that was made, or last tried, this much later than now shows that the store's clock was set back; its waits are
+then ignored."""
 
 
 class EligibleNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A node that may run attempts, as the one who decides sees it."""
+    """A node that may run attempts, as the deciding node sees it."""
 
     node: NodeId
     session: SessionId
     free: int
-    """Executors of its share that nothing is bound to; less than none if it has more runs than its share."""
+    """Executors of its share to which no run is bound; negative if it has more runs than its share."""
 
     reserve: int = 0
-    """Executors beside its share that nothing is bound to: they are held back because it fell lately."""
+    """Executors outside its share to which no run is bound; they are held back because the node fell recently."""
 
     spare: int = 0
-    """Runs that it would take on ahead, if nobody has an executor free: they are short."""
+    """Short runs that it would take on ahead while no node has a free executor."""
 
     score: float = 0.0
     """Its load: 0 idle … 100 busy."""
@@ -62,7 +64,7 @@ class EligibleNode(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs whose function it has."""
 
     barred: str = ""
-    """Why it gets nothing at all, if so."""
+    """Why it gets no runs at all; empty if it may get some."""
 
     @property
     def room(self) -> int:
@@ -71,18 +73,18 @@ class EligibleNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BindRun(msgspec.Struct, frozen=True):
-    """A run goes to a node."""
+    """Bind a run to a node."""
 
     run: RunRecord
     member: EligibleNode
 
 
 class DispatchPlan(msgspec.Struct, frozen=True):
-    """What goes where, and why the rest waits."""
+    """The runs to bind, and why the others wait."""
 
     binds: tuple[BindRun, ...]
     waiting: Mapping[str, str]
-    """By run: the reason."""
+    """Run → the reason why it waits."""
 
 
 def dispatch(
@@ -132,7 +134,7 @@ def dispatch(
 
 
 def misfit(job: JobSpec, member: EligibleNode) -> str:
-    """Why a node cannot run this job, whatever it does at the moment; nothing if it can."""
+    """Why a node can never run this job; empty if it can."""
     for name, value in job.labels.items():
         if member.labels.get(name) != value:
             return f'its label {name} is "{member.labels.get(name, "")}", and the job wants "{value}"'
@@ -142,18 +144,18 @@ def misfit(job: JobSpec, member: EligibleNode) -> str:
 
 
 def is_ready(run: RunRecord, now: datetime) -> bool:
-    """Does a pending run wait for nothing but a node?"""
+    """Is a node the only thing that a pending run waits for?"""
     return run.not_before is None or run.not_before <= now or _is_of_another_clock(run, now)
 
 
 def ready_since(run: RunRecord) -> datetime:
-    """Since when a pending run that is ready waits for nothing but a node."""
+    """Since when a node is the only thing that a pending run waits for."""
     since = _since(run)
     return max(run.due, since, run.not_before or since)
 
 
 class _Room:
-    """Who of some nodes has the most room of one sort; it gets less as it is taken, also by way of others."""
+    """Finds the node with the most room of one sort; the room shrinks as it is taken, also through other jobs."""
 
     def __init__(self, members: Sequence[EligibleNode], room: dict[NodeId, int]) -> None:
         self._room = room
@@ -162,7 +164,7 @@ class _Room:
         heapq.heapify(self._heap)
 
     def take(self) -> EligibleNode | None:
-        """Who takes a run: the one with the most room, of equals the idlest, and then the first by name."""
+        """The node that takes a run: most room first, among equals the least loaded, then the first by name."""
         while self._heap:
             seen, score, node = self._heap[0]
             left = self._room[node]
@@ -190,12 +192,12 @@ class _Fit:
         self._free, self._spare, self.reserve = (_Room(members, room) for room in (free, spare, reserve))
 
     def take_place(self) -> EligibleNode | None:
-        """Who takes a run, now or ahead of what it does."""
+        """The node that takes a run, now or ahead of its present work."""
         return self._free.take() or self._spare.take()
 
 
 class _Fits:
-    """The nodes that may run each job; those of the same labels and functions are looked at once."""
+    """The nodes that may run each job; jobs with the same labels and functions are checked once."""
 
     def __init__(self, members: Sequence[EligibleNode], *rooms: dict[NodeId, int]) -> None:
         self._members, self._rooms = members, rooms
@@ -206,7 +208,7 @@ class _Fits:
         self._by_places: dict[tuple[int, ...], _Fit] = {}
 
     def of(self, job: JobSpec) -> _Fit | str:
-        """The nodes that may run a job, or why none may."""
+        """The nodes that may run a job, or why there is none."""
         if job.name not in self._by_job:
             self._by_job[job.name] = self._find(job)
         return self._by_job[job.name]
@@ -254,17 +256,18 @@ def _why_full(members: Sequence[EligibleNode]) -> str:
 
 
 def _has_waited(run: RunRecord, now: datetime) -> bool:
-    """Has it been ready for so long that any node will do?"""
+    """Has it been ready for `PATIENCE`, so that a node that fell recently may take it too?"""
     return now - ready_since(run) >= PATIENCE or _is_of_another_clock(run, now)
 
 
 def _is_of_another_clock(run: RunRecord, now: datetime) -> bool:
-    """Was the store's clock set back since? Who tried it last may not have known yet, and have gone by the old one."""
+    """Was the store's clock set back since the run was made or tried? The last node to try may still have used the old
+    time."""
     return now < _since(run) - SET_BACK
 
 
 def _since(run: RunRecord) -> datetime:
-    """When it was made, or tried last."""
+    """When it was made, or last tried."""
     return max(run.created, run.earlier[-1].ended) if run.earlier else run.created
 
 

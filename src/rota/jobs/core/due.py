@@ -1,22 +1,22 @@
 """Due: which runs a job has become due for.
 
-`due` looks at a job's schedule from where its cursor stands up to now, and returns runs to make and the cursor that
-says so. Both are written in one commit which expects the cursor as it was, and that commit is the claim: a due time
-becomes a run once, whoever else decides the same. All due times up to now are decided, however long nobody was there.
+`due` looks at a job's schedule from where its cursor stands up to now, and returns the runs to make and the cursor
+after them. Both are written in one commit which expects the cursor as it was, and that commit is the claim: a due time
+becomes a run once, however many nodes decide it. All due times up to now are decided, however long no node was running.
 
-A due time is late when nobody decided it for `LATE`. What becomes of late ones is the job's `misfire`: `skip` drops
+A due time is late when no node decided it for `LATE`. The job's `misfire` says what happens to late ones: `skip` drops
 them, `once` makes one run stand for all of them, `all` makes a run of each, `all(5)` of the newest five. What is
 dropped is recorded: on the next run (`skipped`), or as a run that was missed if there is none.
 
-A job that is slower than its schedule does not pile up runs: while `BACKLOG` of them wait for nothing but a node,
-nothing more is decided, and what became late meanwhile falls under `misfire`. Runs that wait for their jitter or for
-the back-off of a retry are no sign of that, nor are runs that were started by hand or by a backfill.
+A job that is slower than its schedule does not pile up runs: while `BACKLOG` of them only wait for a node, nothing more
+is decided, and what became late meanwhile falls under `misfire`. Runs that wait for their jitter or for the back-off of
+a retry do not count, nor do runs that were started by hand or by a backfill.
 
 `follow_up` is the same for a job that comes after others: it is due when each of them has succeeded since the success
-that its last run followed, and at first since the job was made; whoever enables it moves its cursor behind the
-successes that there are by then. Successes are told apart by revision, not by time.
+that its last run followed, and at first since the job was made; enabling it moves its cursor behind the successes so
+far. Successes are distinguished by revision, not by time.
 
-Time is an argument, and it is the store's: a node whose clock is wrong decides nothing too early.
+Time is an argument, and comes from the store's clock: a node whose clock is wrong decides nothing too early.
 """
 
 import hashlib
@@ -33,24 +33,24 @@ from rota.jobs.core.run_phases import RunEvent, step
 from rota.model.ids import Revision
 
 LATE = timedelta(seconds=30)
-"""A due time that nobody decided for so long is late."""
+"""A due time that no node decided for this long is late."""
 
 BACKLOG = 10
 """Runs of one job's schedule that are ready and wait at most before more are made."""
 
 LOOK = 1000
-"""Due times that are looked at in one step."""
+"""Due times examined in one step."""
 
 RUNS = 40
 """Runs that one step makes at most: they and the cursor go in one commit, with room for other jobs."""
 
 
 class DueClaim(msgspec.Struct, frozen=True):
-    """Runs that a job is due for, and the cursor that says so."""
+    """Runs that a job is due for, and the cursor after them."""
 
     job: str
     runs: tuple[RunRecord, ...]
-    """Pending, or missed."""
+    """The runs to make, pending or missed."""
 
     cursor: JobCursor
 
@@ -71,14 +71,14 @@ def decided(record: JobRecord, cursor: JobCursor | None) -> datetime:
 
 
 def next_due(record: JobRecord, cursor: JobCursor | None) -> datetime | None:
-    """The first due time that is not decided; None if there will be none."""
+    """The first due time that is not decided; None if there is none to come."""
     if not record.enabled:
         return None
     return next(times(record.spec, decided(record, cursor)), None)
 
 
 def due(record: JobRecord, cursor: JobCursor | None, now: datetime, waiting: int = 0) -> DueClaim | None:
-    """What a job is due for by now, if `waiting` runs of its schedule wait for a node already; None if nothing."""
+    """What a job is due for now, while `waiting` runs of its schedule wait for a node; None if nothing."""
     if not record.enabled or waiting >= BACKLOG:
         return None
     most = min(RUNS, BACKLOG - waiting)
@@ -126,7 +126,7 @@ def lacking(
     cursor: JobCursor | None,
     successes: Mapping[str, tuple[Revision, JobSuccess]],
 ) -> list[str]:
-    """Of the jobs that a job comes after, those that have not succeeded since its last run."""
+    """The jobs that a job comes after and that have not succeeded since its last run."""
     used = cursor.used if cursor else {}
     return [
         name
@@ -136,7 +136,7 @@ def lacking(
 
 
 def new_run(spec: JobSpec, due: datetime, cause: Cause, now: datetime, *, more: str = "") -> RunRecord:
-    """A run that waits."""
+    """A pending run."""
     return RunRecord(
         id=run_id(spec.name, due, more),
         job=spec.name,
@@ -150,18 +150,18 @@ def new_run(spec: JobSpec, due: datetime, cause: Cause, now: datetime, *, more: 
 
 
 def spread(spec: JobSpec, due: datetime) -> timedelta:
-    """How much later than due a run starts: some part of the job's jitter, the same whoever asks."""
+    """How much later than due a run starts: a part of the job's jitter, the same on every node."""
     digest = hashlib.blake2b(f"{spec.name} {due.isoformat()}".encode(), digest_size=8).digest()
     return spec.jitter * (int.from_bytes(digest) / 2**64)
 
 
 def _chosen(spec: JobSpec, found: list[datetime], now: datetime, has_more: bool) -> list[datetime]:
-    """Which of the due times become runs."""
+    """The due times that become runs."""
     if spec.misfire == "all":
         return found
     late = [due for due in found if due < now - LATE]
     prompt = found[len(late) :]
-    if has_more or spec.misfire == "skip":  # if there is more, the newest are still to come
+    if has_more or spec.misfire == "skip":  # if there are more, the newest of them are decided later
         return prompt
     if spec.misfire == "once":
         return prompt or late[-1:]

@@ -1,12 +1,12 @@
-"""Outcome: what becomes of a run, step by step.
+"""Outcome: the steps of a run, from its binding to its end.
 
 Each function below is a step of `run_phases.TABLE` with what changes beside the state, and returns the run as it is
-afterwards; IllegalTransition if its state does not allow that. Whoever writes that expects the run's record as it was
-read, so of two that take a step at the same time one finds that the other was there first.
+afterwards; IllegalTransition if its state does not allow that. The writer expects the run's record as it was read, so
+of two writers that take a step at the same time one gets a conflict.
 
-A run that failed, timed out or was lost goes back to pending with the next attempt, as long as its job allows: a lost
-one once for nothing, because it was not its fault. One that was interrupted is not tried again. What comes in after an
-attempt was given up is kept as evidence (`late`) and changes nothing.
+A run that failed, timed out or was lost goes back to pending with the next attempt, as long as its job allows; the
+first loss uses up no retry, because it was not the run's fault. An interrupted run is not retried. An outcome that
+comes in after its attempt was given up is kept as evidence (`late`) and changes nothing.
 
 Pure. `jobs.fleet` writes what comes out.
 """
@@ -38,17 +38,17 @@ def bind(run: RunRecord, node: NodeId, session: SessionId, now: datetime) -> Run
 
 
 def accept(run: RunRecord, epoch: Revision) -> RunRecord:
-    """The run, taken by its node without having been told of it."""
+    """The run, accepted by its node, which found it in the store and not through a message."""
     return step(run, RunEvent.TAKEN, epoch=epoch)
 
 
 def begin(run: RunRecord, epoch: Revision, started: datetime) -> RunRecord:
-    """The run, at work for a while."""
+    """The run, after its attempt has been at work for a while."""
     return step(run, RunEvent.LASTED, epoch=epoch, outcome=Outcome(state=RunState.RUNNING, started=started))
 
 
 def release(run: RunRecord, now: datetime, why: str) -> RunRecord:
-    """The run, back from a node that certainly did not begin it; the attempt does not count."""
+    """The run, given back by a node that certainly did not begin it; the attempt does not count."""
     if run.stop:
         return _over(run, RunEvent.INTERRUPTED, Outcome(state=RunState.INTERRUPTED, error=run.stop), now)
     return _unbound(run, RunEvent.GIVEN_BACK, why=_cut(why))
@@ -83,21 +83,21 @@ def lose(run: RunRecord, epoch: Revision, now: datetime) -> RunRecord:
 
 
 def interrupt(run: RunRecord, why: str, now: datetime) -> RunRecord:
-    """The run when somebody wants it stopped: over if it waits, else to be stopped by its node."""
+    """The run after a request to stop it: over if it was waiting, otherwise to be stopped by its node."""
     if not run.is_bound:
         return _over(run, RunEvent.STOP_ASKED, Outcome(state=RunState.INTERRUPTED, error=_cut(why)), now)
     return step(run, RunEvent.STOP_ASKED, stop=_cut(why))
 
 
 def add_late(run: RunRecord, late: Try) -> RunRecord:
-    """The run with the outcome of an attempt that was given up before it came in; once, however often it comes."""
+    """The run with the late outcome of an attempt that was given up; recorded once, however often it arrives."""
     if any(each.epoch == late.epoch for each in run.late):
         return run
     return replace(run, late=(*run.late, late)[-KEPT:])
 
 
 def tried(run: RunRecord, outcome: Outcome, now: datetime) -> Try:
-    """The run's attempt and what came of it, in short."""
+    """The run's attempt and its outcome, in short."""
     assert run.node is not None
     return Try(attempt=run.attempt, epoch=run.epoch, node=run.node, outcome=_short(outcome), ended=now)
 

@@ -1,7 +1,7 @@
 """Preview: when a job is due next, and which of these times are odd.
 
 A time is odd where clocks change: one that falls into the gap comes at its end, one in the hour that comes twice comes
-once, at its first time. Whoever reads the list sees why a run is not where the expression seems to put it.
+once, at its first time. The list shows why a run is not where the expression seems to put it.
 """
 
 from collections.abc import Iterator
@@ -16,10 +16,10 @@ from rota.jobs.core.due import times
 from rota.jobs.core.records import JobSpec
 
 MOST = 10_000
-"""Due times that one look ahead shows at most."""
+"""Due times that one preview shows at most."""
 
 HORIZON = timedelta(days=36_525)
-"""How far one look ahead goes: a schedule that is rarely due takes long to walk, and nobody plans for later."""
+"""How far one preview reaches: a schedule that is rarely due takes long to walk through."""
 
 
 class UpcomingDueTime(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ def preview(spec: JobSpec, after: datetime, *, count: int = 10, until: datetime 
 
 
 def _later(moment: datetime, span: timedelta) -> datetime:
-    """A moment, or the last one that there is."""
+    """The moment after a span, or the last one that a datetime can hold."""
     try:
         return moment.astimezone(UTC) + span
     except OverflowError:
@@ -68,7 +68,7 @@ def _odd(spec: JobSpec, local: datetime) -> str:
 
 
 def _is_meant(spec: JobSpec, local: datetime) -> bool:
-    """Does the expression name this time of day, clocks apart?"""
+    """Does the expression name this time of day, ignoring clock changes?"""
     assert spec.cron is not None
     plain = local.replace(tzinfo=UTC, fold=0)
     return next(cron.due_times(spec.cron, "UTC", plain - timedelta(seconds=1))) == plain

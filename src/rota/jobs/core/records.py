@@ -1,11 +1,11 @@
 """Jobs and runs as the store has them.
 
-A job says what to do and when. A run is one due time of it, or one wish of somebody; an attempt is one try of a run, on
-one node, under an epoch: the revision of the commit that bound it there. A later binding has a greater epoch, whatever
-clocks say, and a run's token is the epoch of its attempt.
+A job says what to do and when. A run is one due time of it, or one request of a caller; an attempt is one try of a run,
+on one node, under an epoch: the revision of the commit that bound it there. A later binding has a greater epoch,
+independent of clocks, and a run's token is the epoch of its attempt.
 
-A run lives under one key while it is not over, and moves to another, in one commit, when it is: the history may be as
-long as it likes, and whoever looks after the living never reads it.
+A run lives under one key while it is not over, and moves to another, in one commit, when it is: so the history may grow
+to any length, and code that handles living runs never reads it.
 
 Runs and cursors are structs with their version as the tag, not dataclasses: there may be thousands of them a second,
 and they are written and read without a step between.
@@ -34,24 +34,24 @@ class Origin(StrEnum):
     """`rota.toml` declares it."""
 
     API = "api"
-    """Somebody added it, and somebody must delete it."""
+    """A caller of the API added it; it stays until a caller deletes it."""
 
 
 class OnLost(StrEnum):
     """What becomes of a run whose node was lost."""
 
     RETRY = "retry"
-    """It is tried once more for nothing, and then as often as `retries` allows."""
+    """It is retried without using up a retry the first time, and then as often as `retries` allows."""
 
     FAIL = "fail"
-    """It ends as lost: nobody knows how far it came, and doing it twice is worse than not at all."""
+    """It ends as lost: how far it came is unknown, and running it twice is worse than not finishing it."""
 
 
 class Mode(StrEnum):
     """What an attempt runs in."""
 
     WARM = "warm"
-    """An executor that lives on."""
+    """An executor that lives on between attempts."""
 
     PROCESS = "process"
     """A process of its own."""
@@ -148,8 +148,9 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
 class JobCursor(msgspec.Struct, frozen=True, kw_only=True, tag_field="v", tag=1):
     """Up to where a job is decided.
 
-    Whoever decides something that may happen only once, or only so often at a time, writes this record in the same
-    commit and expects it as it was: a due time becomes a run once, and a limit on concurrency holds, whoever races.
+    A decision that may be made only once, or that a limit on concurrency bounds, writes this record in the same commit
+    and expects it unchanged. So a due time becomes a run once, and the limit holds, however many nodes decide at the
+    same time.
     """
 
     upto: datetime | None = None
@@ -177,7 +178,7 @@ class RunState(StrEnum):
     """It is bound to a node, which may have begun."""
 
     ACCEPTED = "accepted"
-    """The node it is bound to found it by itself, and has written so before it begins."""
+    """Its node found it in the store, and has written so before it begins."""
 
     RUNNING = "running"
     """It has been running for a while."""
@@ -190,7 +191,7 @@ class RunState(StrEnum):
     """Its node was lost, and it is not tried again."""
 
     MISSED = "missed"
-    """It never ran: nobody was there when it was due, and its job says skip."""
+    """It never ran: no node was running when it was due, and its job says skip."""
 
 
 BOUND = frozenset({RunState.DISPATCHED, RunState.ACCEPTED, RunState.RUNNING})
@@ -297,14 +298,14 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
     """How many times it may be lost and tried again for nothing; negative: when it is lost, that is its end."""
 
     not_before: datetime | None = None
-    """It waits until then: jitter, or the back-off of a retry."""
+    """It waits until then, because of jitter or the back-off of a retry."""
 
     node: NodeId | None = None
     session: SessionId | None = None
-    """Where it is bound to; ownership ends with that session."""
+    """The session of the node that it is bound to; ownership ends with that session."""
 
     epoch: int = 0
-    """Of its attempt; 0: this very commit bound it, and its revision is the epoch."""
+    """The epoch of its attempt; 0: this very commit bound it, and its revision is the epoch."""
 
     dispatched: datetime | None = None
     ended: datetime | None = None
@@ -317,7 +318,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
     """Attempts before that."""
 
     late: tuple[Try, ...] = ()
-    """What came in after its attempt was given up; it changed nothing."""
+    """Outcomes that came in after their attempts were given up; they changed nothing."""
 
     skipped: Skipped | None = None
     """Due times before it that did not become runs of their own."""
@@ -353,15 +354,15 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
 
 
 class RunOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node is told to run: one attempt, under its epoch."""
+    """An attempt that a node should run, under its epoch."""
 
     run: str
     attempt: int
     epoch: int
-    """Also the run's token."""
+    """The epoch of the attempt, which is also the run's token."""
 
     session: SessionId | None = None
-    """Which life of the node it is bound to; another must not begin it."""
+    """The session of the node that it is bound to; another session of the node must not begin it."""
 
     job: str
     due: datetime | None = None
@@ -374,11 +375,11 @@ class RunOrder(msgspec.Struct, frozen=True, kw_only=True):
     env: dict[str, str] = msgspec.field(default_factory=dict)
     cwd: str | None = None
     origin: Origin | None = None
-    """Where the job comes from; None if the node that says so is of an older Rota."""
+    """Where the job comes from; None if the sending node is of an older Rota."""
 
 
 def order_for(run: RunRecord, job: JobSpec, epoch: Revision, origin: Origin | None = None) -> RunOrder:
-    """What to tell the node that a run is bound to."""
+    """The order to send to the node that a run is bound to."""
     return RunOrder(
         run=run.id,
         attempt=run.attempt,
@@ -403,7 +404,7 @@ def run_id(job: str, due: datetime, more: str = "") -> str:
 
 
 def time_of(run: str) -> datetime | None:
-    """The due time that a run's id, or its key, ends in; None if it is no run's."""
+    """The due time at the end of a run's id or key; None if it is no run's."""
     stamp = run.rpartition("/")[2].partition("-")[0]
     try:
         return datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)

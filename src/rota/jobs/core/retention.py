@@ -1,6 +1,6 @@
 """Retention of runs: which of a job's old runs go.
 
-Deleting a run never makes its due time due again: that is the cursor's business, which stays.
+Deleting a run never makes its due time due again: the cursor decides that, and it stays.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from rota.model.ids import Key
 
 
 def doomed(newest: Sequence[Key], now: datetime, *, most: int, keep: timedelta) -> list[Key]:
-    """Which of a job's runs, the newest first, go: the surplus, and those whose due time is past keeping."""
+    """The runs of a job to delete, of `newest`, newest first: those beyond the limit, and those due too long ago."""
     return [key for place, key in enumerate(newest) if place >= most or _is_past(key, now - keep)]
 
 

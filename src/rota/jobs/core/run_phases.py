@@ -1,8 +1,8 @@
 """The phases of a run: `TABLE` says what may happen to it in each, and only `step` sets one.
 
-A run's phase is its `state`, which is stored; `RunState` is with the record in `jobs.core.records`. What is over has no
-events: an outcome that comes in later is kept as evidence (`outcome.add_late`) and changes no state. A step that the
-table does not have is a mistake in the program, and raises IllegalTransition before anything is written.
+A run's phase is its `state`, which is stored; `RunState` is with the record in `jobs.core.records`. A run that is over
+has no events: an outcome that comes in later is kept as evidence (`outcome.add_late`) and changes no state. A step that
+the table does not have is a bug, and raises IllegalTransition before anything is written.
 """
 
 from enum import StrEnum
@@ -17,10 +17,10 @@ class RunEvent(StrEnum):
     """What happens to a run."""
 
     BOUND = "bound"
-    """It is given to a node."""
+    """It is bound to a node."""
 
     TAKEN = "taken"
-    """Its node found it without having been told of it."""
+    """Its node found it in the store, without a message."""
 
     LASTED = "lasted"
     """Its attempt has been at work for a while."""
@@ -29,20 +29,20 @@ class RunEvent(StrEnum):
     """Its node certainly did not begin the attempt."""
 
     RETRIED = "retried"
-    """The attempt ended, and another one may follow."""
+    """The attempt ended, and another one follows."""
 
     STOP_ASKED = "stop asked"
-    """Somebody wants it interrupted; one that is bound goes on until its node has stopped it."""
+    """A caller wants it interrupted; a bound run continues until its node has stopped it."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     TIMED_OUT = "timed out"
     INTERRUPTED = "interrupted"
     LOST = "lost"
-    """The attempt ended like this, and no other follows."""
+    """The attempt ended this way, and no other follows."""
 
     MISSED = "missed"
-    """It will never run: nobody was there when it was due."""
+    """It will never run: no node was running when it was due."""
 
 
 _ENDS = {
@@ -90,7 +90,7 @@ TABLE = Transitions(
 
 
 def may(run: RunRecord, event: RunEvent) -> bool:
-    """Can this happen to the run as it is?"""
+    """Is this event allowed in the run's state?"""
     return TABLE.allows(run.state, event)
 
 

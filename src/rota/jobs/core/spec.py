@@ -33,7 +33,7 @@ def read_function(options: Mapping[str, object]) -> JobSpec:
 def read_program(options: Mapping[str, object], kind: str = COMMAND) -> JobSpec:
     """The job that an app declares by a program; messages call it a `kind`."""
     check = Check(kind, options.get("name"))
-    if options.get("argv") is None:  # left out it would be a function
+    if options.get("argv") is None:  # without argv it would be a function
         _argv(check, None)
     return _read(check, options, PROGRAM, mode=Mode.PROCESS)
 

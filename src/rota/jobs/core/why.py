@@ -1,8 +1,8 @@
 """Why: what holds back a run, or the runs of a job.
 
 The reasons come from the decisions that hold them back: `dispatch` says why a run has no node, `due` how many runs may
-wait, `follow_up` which jobs have to succeed first. So they are true of the moment they are asked for, and of what was
-read then. Pure: nothing here asks the store.
+wait, `follow_up` which jobs have to succeed first. So they hold for the moment of the question, and for what was read
+then. Pure: nothing here reads the store.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ NOTHING = "nothing holds it back: it gets a node when one of the nodes next look
 
 
 class HoldReason(msgspec.Struct, frozen=True):
-    """What holds something back."""
+    """The reasons that hold something back."""
 
     says: str
     """The answer in a sentence."""
@@ -56,7 +56,7 @@ def _delay(run: RunRecord) -> str:
 
 
 class JobSeen(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a job and of its runs."""
+    """The state of a job and of its runs, as far as it was read."""
 
     record: JobRecord
     created: Revision
@@ -65,7 +65,7 @@ class JobSeen(msgspec.Struct, frozen=True, kw_only=True):
     bound: int
     pending: int
     backlog: int
-    """Pending runs of its schedule that wait for nothing but a node."""
+    """Pending runs of its schedule that only wait for a node."""
 
     refused: str
     """Why `dispatch` would give one more run no node; empty if it would."""

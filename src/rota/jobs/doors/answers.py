@@ -1,4 +1,4 @@
-"""What the operations on jobs answer. Nothing here asks the store."""
+"""The answers of the operations on jobs. Nothing here reads the store."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -157,7 +157,7 @@ class LogPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def spec_of(job: JobSpec) -> dict[str, Any]:
-    """A job as somebody would ask for it, without what is as always."""
+    """A job's fields as a caller would write them, without defaults."""
     always = ("concurrency", "tz") if job.cron else ("concurrency",)
     said = ((option, getattr(job, option.field)) for option in (PROGRAM if job.is_command else FUNCTION))
     return {
@@ -179,7 +179,7 @@ def schedule_of(job: JobSpec) -> str:
 def job_view(
     record: JobRecord, version: Revision, *, due: datetime | None = None, live: int = 0, last: RunView | None = None
 ) -> JobView:
-    """A job as it is shown."""
+    """The view of a job."""
     return JobView(
         name=record.spec.name,
         version=version,
@@ -198,7 +198,7 @@ def job_view(
 
 
 def run_view(run: RunRecord) -> RunView:
-    """A run as it is shown."""
+    """The view of a run."""
     outcome = run.outcome if run.is_over else None
     return RunView(
         id=run.id,
@@ -230,14 +230,14 @@ def run_view(run: RunRecord) -> RunView:
 
 
 def _error(run: RunRecord, outcome: Outcome | None) -> str:
-    """What went wrong last."""
+    """The error of the last attempt."""
     if outcome is not None:
         return outcome.error
     return run.earlier[-1].outcome.error if run.earlier else ""
 
 
 def _shown(value: Any) -> Any:
-    """A value of a spec as somebody would write it in JSON."""
+    """A value of a spec as a caller would write it in JSON."""
     if isinstance(value, Mode):
         return value is Mode.PROCESS
     if isinstance(value, timedelta):

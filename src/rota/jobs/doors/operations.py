@@ -88,7 +88,7 @@ async def delete_job(store: Store, name: JobName, *, by: str) -> None:
 
 @verb("POST", "/v1/jobs/{name}/enable", Access.OPERATE, rpc="Jobs.Enable", is_versioned=True)
 async def enable_job(store: Store, name: JobName, *, by: str) -> JobView:
-    """Let a job be due again, from now on."""
+    """Enable a job's schedule, from now on."""
     await job_entry(store, name)
     await verbs.enable(store, name, by)
     return await get_job(store, name)
@@ -96,7 +96,7 @@ async def enable_job(store: Store, name: JobName, *, by: str) -> JobView:
 
 @verb("POST", "/v1/jobs/{name}/disable", Access.OPERATE, rpc="Jobs.Disable", is_versioned=True)
 async def disable_job(store: Store, name: JobName, *, by: str) -> JobView:
-    """Let a job not be due any more; runs that live go on, and it can still be run by hand."""
+    """Disable a job's schedule; runs that are not over continue, and the job can still be run by hand."""
     await job_entry(store, name)
     await verbs.disable(store, name, by)
     return await get_job(store, name)

@@ -1,4 +1,4 @@
-"""Reading jobs and runs from the store; NotFound names what there is."""
+"""Reading jobs and runs from the store; NotFound suggests names that exist."""
 
 from rota.doors.limits import MAX_PAGE
 from rota.jobs.core.records import RunRecord, job_of
@@ -16,7 +16,7 @@ async def job_entry(store: Store, name: str) -> Entry:
 
 
 async def check_known(store: Store, name: str) -> None:
-    """NotFound unless there is such a job, or runs of one."""
+    """Raises NotFound unless there is such a job, or a run of one."""
     if await store.get(keys.job(name)) is None and not (await store.scan(keys.runs(name), limit=1)).entries:
         raise await no_job(store, name)
 
@@ -28,7 +28,7 @@ async def no_job(store: Store, name: str) -> NotFound:
 
 
 async def run_record(store: Store, run: str) -> RunRecord:
-    """A run, wherever it is; it may move while it is looked for."""
+    """A run, whether living or over; it may move between the two during the search."""
     for key in (keys.live_run(run), keys.run(run), keys.live_run(run)):
         entry = await store.get(key) if job_of(run) != run else None
         if entry is not None:

@@ -17,31 +17,31 @@ from rota.store.port import Store
 from rota.store.records import understood
 
 MOST_LOOKED_AT = 2000
-"""Runs that one call looks at for those in a state; what it finds by then is the page."""
+"""Runs that one call examines to find those in a state; the page has those found by then."""
 
 
 LIVING = "living:"
-"""How a token begins that goes on among the runs that are not over; no job's name has a colon."""
+"""The prefix of a token that continues among the runs that are not over; no job's name has a colon."""
 
 
 class WantedRuns(msgspec.Struct, frozen=True):
-    """Which runs a list is to have."""
+    """Which runs a list should have."""
 
     job: str | None
     states: frozenset[RunState] = frozenset()
-    """In which states; empty: in any."""
+    """The wanted states; empty: any."""
 
     node: str | None = None
     since: datetime | None = None
 
     def has(self, run: RunRecord) -> bool:
-        """Is this one of them?"""
+        """Is this run wanted?"""
         if self.is_too_old(run) or (self.states and run.state not in self.states):
             return False
         return self.node is None or run.node == self.node or any(each.node == self.node for each in run.earlier)
 
     def is_too_old(self, run: RunRecord) -> bool:
-        """Was it due before all that are wanted?"""
+        """Was it due before all wanted runs?"""
         return self.since is not None and run.due < self.since
 
 
@@ -61,8 +61,8 @@ async def page_of(store: Store, wanted: WantedRuns, limit: int, token: str | Non
 async def _living(
     store: Store, wanted: WantedRuns, limit: int, behind: str | None
 ) -> tuple[list[RunView], str | None, int]:
-    """Runs that are not over in the order of their keys, behind which one to go on if there may be more, and how many
-    were looked at."""
+    """Runs that are not over in the order of their keys, the place to continue if there may be more, and how many were
+    examined."""
     found: list[RunView] = []
     looked_at = 0
     below = f"{keys.LIVE_RUNS}{wanted.job}/" if wanted.job else keys.LIVE_RUNS
@@ -86,7 +86,7 @@ def _newest_due(runs: list[RunView]) -> tuple[RunView, ...]:
 
 
 class _Head(msgspec.Struct, frozen=True):
-    """The newest run of a job that was not looked at, and those behind it; the newest of all heads is the smallest."""
+    """A job's newest run that was not examined yet, and those behind it; the newest of all heads is the smallest."""
 
     run: RunRecord
     others: AsyncGenerator[RunRecord, None]
@@ -98,9 +98,10 @@ class _Head(msgspec.Struct, frozen=True):
 async def runs_over(
     store: Store, wanted: WantedRuns, limit: int, token: str | None, most: int
 ) -> tuple[list[RunView], str | None, int]:
-    """Runs that are over, the newest first, where to go on (behind the last one that was looked at), and how many were.
+    """Runs that are over, the newest first; the place to continue, behind the last one examined; and how many were
+    examined.
 
-    `most` are looked at.
+    At most `most` runs are examined.
     """
     jobs = [wanted.job] if wanted.job is not None else await _jobs_with_runs(store)
     found: list[RunView] = []
@@ -141,7 +142,8 @@ async def _newest_first(store: Store, job: str, token: str | None) -> AsyncGener
 
 
 def _behind(job: str, token: str) -> Key:
-    """Where the runs of a job go on behind a run of any job: of those due together, the last by name came first."""
+    """The place to continue in a job's runs, behind a run of any job: of runs due together, the last job by name came
+    first."""
     if job == job_of(token):
         return keys.run(token)
     moment = keys.run(f"{job}/{token.partition('/')[2].partition('-')[0]}")

@@ -24,7 +24,7 @@ from rota.store.follow import follow
 from rota.store.port import Store
 
 LARGEST_PAYLOAD = 64 * 1024
-"""Bytes of what is given to a run."""
+"""Bytes of a run's payload, at most."""
 
 
 @verb(
@@ -52,7 +52,7 @@ async def run_job(
 
 
 async def _started(store: Store, name: str, by: str, payload: object, key: str | None) -> str:
-    """The run that was made, or that this request made before."""
+    """The run that was made, or the one that the same request made before."""
     if key is None:
         [run] = await verbs.run_now(store, name, by, payloads=[payload])
         return run
@@ -65,7 +65,7 @@ async def _started(store: Store, name: str, by: str, payload: object, key: str |
         async with idempotency.noted(store, key, made, by) as also:
             await verbs.make_run(store, prepared, also)
     except Conflict:
-        # Perhaps the same request, a moment earlier.
+        # The same request may have come a moment earlier.
         if note := await idempotency.find(store, key, request, by):
             return await _started_before(store, key, note)
         raise
@@ -114,7 +114,7 @@ async def get_run(store: Store, run: RunId) -> RunView:
 
 @needs(Access.VIEW)
 async def await_run(store: Store, run: str, wait: timedelta) -> RunView:
-    """A run when it is over, or as it is when the time is over."""
+    """A run when it is over, or as it is after `wait`."""
     view = await get_run(store, run)
     with suppress(TimeoutError):
         async with (
@@ -132,7 +132,7 @@ async def await_run(store: Store, run: str, wait: timedelta) -> RunView:
     "POST", "/v1/runs/{job}/{moment}/restart", Access.OPERATE, rpc="Runs.Restart", makes=True, found_at="/v1/runs/{run}"
 )
 async def restart_run(store: Store, run: RunId, *, by: str) -> RunView:
-    """Do once more what a run that is over did; the new run."""
+    """Repeat a run that is over; returns the new run."""
     await run_record(store, run)
     return await get_run(store, await verbs.restart(store, run, by))
 
@@ -164,7 +164,7 @@ def _state(text: str) -> RunState:
 
 
 def check_payload(payload: object) -> None:
-    """Invalid if it is too large to be given to a run."""
+    """Raises Invalid if it is too large for a run's payload."""
     try:
         size = len(msgspec.json.encode(payload))
     except (TypeError, ValueError, msgspec.MsgspecError) as error:

@@ -18,13 +18,13 @@ from rota.model.ids import NodeId
 from rota.store.port import Store
 
 POLL = 0.5
-"""Seconds between looks at a log that grows."""
+"""Seconds between two reads of a growing log."""
 
 LINGER = 3.0
-"""Seconds for which the last output of an attempt that is over is waited for."""
+"""Seconds to wait for the last output of an attempt that is over."""
 
 AWAY = 10.0
-"""Seconds for which the node that has a log may be out of reach while it is followed."""
+"""Seconds for which the node that has a log may be out of reach while the log is followed."""
 
 
 @verb("GET", "/v1/runs/{job}/{moment}/log", Access.VIEW, rpc="Runs.ReadLog", codes=("not_found",))
@@ -37,7 +37,7 @@ async def read_log(
     offset: Offset = 0,
     log_at: LogAt | None = None,
 ) -> LogPart:
-    """A piece of what an attempt of a run has put out, from an offset on; the newest attempt unless one is named.
+    """A piece of the output of an attempt of a run, from an offset on; the newest attempt unless one is named.
 
     Where nodes do not share the place for logs, it is read at the node that had the attempt.
     """
@@ -82,7 +82,8 @@ async def follow_log(
 ) -> AsyncGenerator[LogPart, None]:
     """What an attempt of a run puts out, from an offset on, until it ends.
 
-    Once there was an answer, it goes on where it was if the node that has the log is out of reach for a while.
+    After the first answer, an outage of the node that has the log is waited out, and reading continues where it
+    stopped.
     """
     quiet, clock = 0, asyncio.get_running_loop().time
     answered = float("-inf")
@@ -120,14 +121,14 @@ def _attempt(run: RunRecord, attempt: int | None) -> int:
 
 
 def _node_of(run: RunRecord, attempt: int) -> NodeId | None:
-    """The node that has or had an attempt; None if there is none, or the record does not have it any more."""
+    """The node that has or had an attempt; None if there is none, or if its record was dropped."""
     if attempt == run.attempt:
         return run.node
     return next((each.node for each in run.earlier if each.attempt == attempt), None)
 
 
 def _log_bytes(run: RunRecord, attempt: int) -> int | None:
-    """How much of an attempt that is over its node kept; None if it is not over, or its node was lost."""
+    """How many bytes of log a finished attempt has at its node; None if it is not over, or if its node was lost."""
     if run.is_over and attempt == run.attempt:
         outcome = run.outcome or Outcome(state=run.state)
     else:

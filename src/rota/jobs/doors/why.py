@@ -1,7 +1,7 @@
-"""Why a run waits, and why a job has the runs that it has: what the nodes decide by, read and decided once more.
+"""Why a run waits, and why a job has the runs that it has: the data that nodes decide by, read and decided again.
 
-Nothing is written: the answer is that of the pure decisions (`jobs.core`) on what the store has now. At most
-`LOOKED` runs that are not over are read, and all of the job in question up to as many.
+Nothing is written: the answer is that of the pure decisions (`jobs.core`) on what the store has now. At most `LOOKED`
+runs that are not over are read, and all of the job in question up to as many.
 """
 
 from collections.abc import Collection, Iterable
@@ -35,7 +35,7 @@ from rota.store.records import understood
 from rota.store.scanning import scan_all
 
 LOOKED = 10_000
-"""Runs that are not over and that one question reads."""
+"""Runs not over that one question reads at most."""
 
 
 @verb("GET", "/v1/runs/{job}/{moment}/why", Access.VIEW, rpc="Runs.Why")
@@ -75,7 +75,7 @@ async def explained_run(store: Store, view: RunView) -> RunView:
 
 
 class _Survey(msgspec.Struct, frozen=True):
-    """What the nodes decide by, as far as it was read, and what they would decide."""
+    """The data that nodes decide by, as far as it was read, and what they would decide."""
 
     view: JobsView
     members: list[EligibleNode]
@@ -151,7 +151,7 @@ def _fold(view: JobsView, entries: Iterable[Entry]) -> None:
 
 
 async def _members(store: Store, view: JobsView) -> list[EligibleNode]:
-    """The nodes that run jobs; one that others do not reach gets nothing, as those see it."""
+    """The nodes that run jobs; a node that others cannot reach is barred, as it is for those others."""
     members, loads = Members(), dict[NodeId, NodeLoad]()
     for prefix in PREFIXES:
         entries = (await store.scan(prefix)).entries
@@ -164,7 +164,7 @@ async def _members(store: Store, view: JobsView) -> list[EligibleNode]:
     found = {node.id: node for node in (await list_nodes(store)).nodes}
 
     def taken(session: SessionId) -> int:
-        # Of very many runs not all were read; then the node's own word is better.
+        # With more than `LOOKED` runs not all were read; then the reason in the run's record is better.
         load = loads.get(members.sessions.get(session, NodeId("")))
         return max(len(view.at.get(session, ())), load.executors_used if load else 0)
 

@@ -1,7 +1,7 @@
-"""Ahead: the attempts that a node takes on beyond its free executors, so that those need not wait for commits.
+"""Ahead: the attempts that a node takes on beyond its free executors, so that executors need not wait for commits.
 
-It takes on about as much as its executors do in `AHEAD` seconds, judged by how long its last attempts took, and a
-portion at a time. What waits behind something slow leaves again without having begun, and is given back to the fleet.
+It takes on about as many as its executors run in `AHEAD` seconds, judged by how long its last attempts took, one
+portion at a time. Attempts that wait behind a slow one are given back to the fleet without having begun.
 """
 
 from collections import deque
@@ -16,13 +16,14 @@ AHEAD = 0.2
 
 MOST_AHEAD = 256
 PORTIONS = 4
-"""What is taken on ahead comes in so many portions: one commit binds many, and there is still something to do."""
+"""Attempts taken on ahead come in this many portions: one commit binds many, and work is left while the next one is
+made."""
 
 STUCK = 1.0
-"""Seconds after which what was taken on ahead is given back: something slow is before it."""
+"""Seconds after which attempts taken on ahead are given back, because a slow one is before them."""
 
 SLOW = 1.0
-"""Seconds that an attempt is taken to last while nothing is known: nothing is taken on ahead then."""
+"""Seconds that an attempt is assumed to last while nothing is known: then none is taken on ahead."""
 
 
 class Ahead:
@@ -33,11 +34,11 @@ class Ahead:
         self._queue: deque[OwnedAttempt] = deque()
         self._leaving: list[tuple[OwnedAttempt, str]] = []
         self._pace = SLOW
-        """Seconds that attempts of this node take, about."""
+        """Average seconds of an attempt on this node."""
 
     @property
     def spare(self) -> int:
-        """How many more would be taken on; none until it is a portion that is worth a commit."""
+        """How many more would be taken on; 0 while that is less than a portion, which is worth a commit."""
         room = self._most - len(self._queue)
         return room if room > 0 and room * PORTIONS >= self._most else 0
 
@@ -48,28 +49,30 @@ class Ahead:
     def put(self, attempt: OwnedAttempt) -> bool:
         """Whether an attempt was taken on.
 
-        Twice what was offered is, for runs may have become slower since: what was refused would cost a second.
+        Up to twice the number offered is accepted: runs may have become slower since, and a refusal would cost a
+        second.
         """
         if has_room := len(self._queue) < 2 * self._most:
             self._queue.append(attempt)
         return has_room
 
     def begin(self, start: Callable[[RunOrder], bool], now: Callable[[], Instant]) -> None:
-        """Begin what waits, as long as `start` can."""
+        """Begin waiting attempts while `start` accepts them."""
         while self._queue and start(self._queue[0].order):
             self._queue.popleft().begin(now())
 
     def note(self, seconds: float) -> None:
-        """An attempt took so long."""
+        """An attempt took this long."""
         self._pace += 0.1 * (max(seconds, 0.0005) - self._pace)
 
     def take_out(self, attempt: OwnedAttempt, why: str) -> None:
-        """An attempt that waits here is not to begin."""
+        """An attempt that waits here must not begin."""
         self._queue.remove(attempt)
         self._leaving.append((attempt, why))
 
     def leaving(self, now: Instant, why: str) -> list[tuple[OwnedAttempt, str]]:
-        """Those that leave and why: what was taken out, and what waits behind something slow, which `why` says."""
+        """The attempts that leave, and why: those that were taken out, and those behind a slow one, with the reason
+        `why`."""
         while self._queue and now - self._queue[0].since >= STUCK:
             attempt = self._queue.popleft()
             attempt.step(AttemptEvent.HELD_UP)

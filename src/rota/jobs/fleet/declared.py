@@ -19,26 +19,27 @@ from rota.store.records import understood
 log = logging.getLogger(__name__)
 
 PACE = 1.0
-"""Seconds from one look to the next."""
+"""Seconds between two checks."""
 
 EVERY = 60.0
-"""Seconds between looks for what nobody declares any more, and for what was refused."""
+"""Seconds between two checks for jobs that no app declares any more, and between retries of refused ones."""
 
 Tell = Callable[..., None]
 Declared = Callable[[], tuple[DeclarationOwner, Sequence[JobSpec]] | None]
-"""Who declares what at the moment; None if nobody declares anything."""
+"""The owner of the declarations, and the jobs; None if there are no declarations."""
 
 
 @dataclass
 class Written:
-    """What a node has declared last, kept from one session to the next.
+    """What a node declared last, kept from one session to the next.
 
-    A node that lost its session has not loaded anything: others may run a newer version by now, and theirs stands.
+    A node that lost its session has not loaded anything: other nodes may run a newer version by now, which takes
+    precedence.
     """
 
     declared: object = None
     incarnation: Key | None = None
-    """Of the store it was written to."""
+    """The incarnation of the store that it was written to."""
 
 
 async def keep_declared_jobs(
@@ -46,8 +47,8 @@ async def keep_declared_jobs(
 ) -> None:
     """Write what is declared, now and whenever that changes, until cancelled.
 
-    Declarations that `written` has already replace nothing; a job that is gone from the store is added again. While one
-    is refused it is tried again every `EVERY` seconds: whoever has the name may give it up.
+    Declarations that `written` has already replace nothing; a job that is gone from the store is added again. A refused
+    job is retried every `EVERY` seconds, because the present owner may give up its name.
     """
     told: set[tuple[str, str]] = set()
     looked_at, left = None, 0.0
@@ -73,7 +74,7 @@ async def keep_declared_jobs(
 async def _write(
     store: Store, node: NodeId, owner: DeclarationOwner, jobs: Sequence[JobSpec], *, is_new: bool
 ) -> Mapping[str, str]:
-    """Write what differs; the jobs that are not taken, and why."""
+    """Write the jobs that differ; returns the refused jobs, and why."""
     found = differ(await _stored(store), jobs, owner, is_new=is_new)
     refused = dict(found.refused)
     app = owner.name if owner.origin is Origin.APP else ""
@@ -91,14 +92,14 @@ async def _write(
 
 
 class Undeclared:
-    """The chore of removing what no app declares any more: what two looks in a row found so."""
+    """Removes jobs that no app declares, once two checks in a row have found them so."""
 
     def __init__(self, store: Store, tell: Tell) -> None:
         self._store, self._tell = store, tell
         self._before: set[str] = set()
 
     async def run(self) -> None:
-        """Look again and again, for ever."""
+        """Check periodically, until cancelled."""
         while True:
             await asyncio.sleep(EVERY)
             try:
@@ -107,7 +108,7 @@ class Undeclared:
                 log.debug("undeclared jobs not removed", extra={"why": str(error)})
 
     async def look(self) -> None:
-        """Look, and remove what was found the last time too."""
+        """Check, and remove what the previous check found too."""
         stored = await _stored(self._store)
         entries = (await self._store.scan(keys.STATUS)).entries
         statuses = [status for entry in entries if (status := understood(NodeStatus, entry, log))]

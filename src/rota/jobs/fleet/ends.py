@@ -1,10 +1,11 @@
-"""Ends: what attempts came to, written down: as the end of their run, or as a late word that changes nothing.
-
-When an attempt ends, the run moves to the history, or waits for its next attempt, in one commit that expects its record
-as it was. If that record is not ours any more, the outcome came late: it is kept with the run as evidence and changes
+"""Ends: the outcomes of attempts, written to the store: as the end of their run, or as a late outcome that changes
 nothing.
 
-Outcomes wait in a queue that outlives sessions: what a node did while it was cut off is told by its next session.
+When an attempt ends, the run moves to the history, or waits for its next attempt, in one commit that expects its record
+as it was. If that record does not belong to this attempt any more, the outcome came late: it is kept with the run as
+evidence and changes nothing.
+
+Outcomes wait in a queue that outlives sessions: what a node did while it was cut off is written by its next session.
 """
 
 import asyncio
@@ -32,17 +33,18 @@ TOGETHER = 40
 """Outcomes that are written together; each takes two or three writes."""
 
 LINGER = 0.02
-"""Seconds for which outcomes wait for others that may come; while nothing else is at work here they do not."""
+"""Seconds for which outcomes wait for more to be written together; they do not wait if no other attempt is running
+here."""
 
 RETRY = 0.5
-"""Seconds to wait for a store that is away."""
+"""Seconds between retries while the store is out of reach."""
 
 FAILURES = frozenset({RunState.FAILED, RunState.TIMED_OUT})
 Tell = Callable[..., None]
 
 
 class EndedAttempt(msgspec.Struct, frozen=True):
-    """An attempt that is over, and under which session it was begun."""
+    """An attempt that is over, and the session that began it."""
 
     order: RunOrder
     session: SessionId
@@ -50,7 +52,7 @@ class EndedAttempt(msgspec.Struct, frozen=True):
 
 
 class PendingOutcomes:
-    """What attempts came to, until it is written; lives as long as the node."""
+    """Outcomes of attempts that are not written yet; lives as long as the node."""
 
     def __init__(self) -> None:
         self.waiting: deque[EndedAttempt] = deque()
@@ -60,10 +62,10 @@ class PendingOutcomes:
 
         self.settled.set()
         self.heed: Callable[[EndedAttempt], None] = unheeded
-        """Called with each, while a session listens."""
+        """Called with each new outcome while a session listens."""
 
     def add(self, ended: EndedAttempt) -> None:
-        """One more."""
+        """Add an outcome."""
         self.waiting.append(ended)
         self.settled.clear()
         self.news.set()
@@ -84,14 +86,15 @@ class Ends:
         under_way: Callable[[], int],
         written: Callable[[EndedAttempt], None],
     ) -> None:
-        """`under_way`: how many attempts of this session have no end in the store; `written`: one has."""
+        """`under_way` counts this session's attempts without an end in the store; `written` is called when one is
+        written."""
         self._node, self._outcomes, self._writer, self._view = node, outcomes, writer, view
         self._store_clock, self._tell, self._under_way, self._written = store_clock, tell, under_way, written
         self._quiet: dict[str, tuple[Revision, JobSuccess]] = {}
-        """By job: its newest success that was written when no job was known to come after it, and when that was."""
+        """Job → its newest success written while no job was known to come after it, and the revision of that write."""
 
     async def write(self) -> None:
-        """Write what comes in, until cancelled."""
+        """Write outcomes as they come, until cancelled."""
         queue = self._outcomes
         while True:
             await queue.news.wait()
@@ -107,7 +110,7 @@ class Ends:
                 log.debug("outcomes not written yet", extra={"why": str(error)})
             except BaseException:
                 queue.waiting.extendleft(reversed(batch))
-                queue.news.set()  # the next session has to know of them
+                queue.news.set()  # the next session has to write them
                 raise
             else:
                 if not batch:
@@ -119,7 +122,7 @@ class Ends:
             await asyncio.sleep(RETRY)
 
     async def _end(self, batch: Iterable[EndedAttempt]) -> list[EndedAttempt]:
-        """Write what the view shows to be ours; the rest comes back."""
+        """Write the outcomes of runs that the view shows as this session's; returns the others."""
         now, left, moves = self._store_clock.now(), [], []
         for ended in batch:
             live = self._view.live.get(ended.order.run)
@@ -138,14 +141,14 @@ class Ends:
         return left
 
     def _note_quiet(self, move: Step, revision: Revision) -> None:
-        """Remember a success that nobody seemed to follow, until the view has come as far as it was written."""
+        """Remember a success that no job seemed to follow, until the view has caught up with its write."""
         runs = [run for run in move.writes.values() if isinstance(run, RunRecord)]
         for run in runs:
             if run.state is RunState.SUCCEEDED and run.ended and keys.job_success(run.job) not in move.writes:
                 self._quiet[run.job] = revision, JobSuccess(run=run.id, at=run.ended)
 
     async def tell_followers(self) -> None:
-        """Write successes that a job follows which was made before them, and of which this node did not know then."""
+        """Write successes of jobs with a follower that was added before them and that this node did not know then."""
         found, view = list[Step](), self._view
         for job, (revision, success) in list(self._quiet.items()):
             followers = view.followers.get(job, set())
@@ -175,12 +178,12 @@ class Ends:
                 self._tell("run.failed", run.id, state=run.state.value, attempt=run.attempt, node=run.node, why=why)
 
     async def _settle(self, ended: EndedAttempt) -> bool:
-        """Look at the store itself: end the run, or keep the outcome as late, or find that it is written."""
+        """Read the run from the store: end it, or keep the outcome as late, or find it written already."""
         store, told = self._writer.store, ended.order
         entry = await store.get(keys.live_run(told.run))
         if entry is not None:
             found = understood(RunRecord, entry, log)
-            if found is None:  # a newer Rota's: nothing of ours
+            if found is None:  # a newer Rota wrote it, so it is no run of this session
                 return True
             live = Live(found, entry.modified)
             if is_at(live, self._node, ended.session, told.epoch):
@@ -193,7 +196,7 @@ class Ends:
             elif any(
                 each.epoch == told.epoch and each.outcome.state is ended.outcome.state for each in live.run.earlier
             ):
-                is_done = True  # it was written, and its answer got lost
+                is_done = True  # it was written, and the store's answer got lost
             else:
                 is_done = await self._keep_late(entry, live.run, ended)
         else:
@@ -226,4 +229,4 @@ class Ends:
 
 
 def unheeded(ended: EndedAttempt) -> None:
-    """What is done with an outcome while no session listens: it waits."""
+    """What is done with an outcome while no session listens: nothing, it waits."""

@@ -1,4 +1,4 @@
-"""Who takes part in jobs: the nodes, what they can run, how busy they are, and who gets nothing at the moment."""
+"""The nodes that take part in jobs: what they can run, how busy they are, and which ones get nothing at the moment."""
 
 import logging
 import math
@@ -18,10 +18,10 @@ from rota.store.records import understood
 log = logging.getLogger(__name__)
 
 PREFIXES = (keys.NODES, keys.STATUS, keys.CORDONS, keys.LABELS, keys.NODE_LOADS, keys.DUTIES)
-"""What it is made of."""
+"""The key prefixes that it reads."""
 
 FEED = "feed"
-"""The duty of whoever should be the first to act."""
+"""The duty of the node that acts first."""
 
 
 class Members:
@@ -38,7 +38,7 @@ class Members:
 
     @property
     def is_known(self) -> bool:
-        """Was everything read?"""
+        """Has everything been read?"""
         return len(self._read) == len(PREFIXES)
 
     @property
@@ -48,20 +48,20 @@ class Members:
 
     @property
     def scores(self) -> dict[NodeId, float]:
-        """The load of every node; of one that has not told it, none."""
+        """The load of every node; 0 for a node that has not reported it."""
         return {node: self._loads.get(node, 0.0) for node in self.nodes}
 
     @property
     def feeder(self) -> NodeId | None:
-        """Who holds the duty to act first, if that session is still there."""
+        """The node that holds the duty to act first, if its session still exists."""
         held = self._duties.get(FEED)
         return held.node if held is not None and held.session in self.sessions else None
 
     def fold(self, prefix: Key, news: PrefixChanges) -> bool:
-        """Take in what is new below one of the prefixes; may it make a difference to what is decided?
+        """Apply a change below one of the prefixes; returns whether it may change a decision.
 
-        Nodes tell of themselves all the time, and most of that is no reason to decide anything anew: how busy they are,
-        say, which is only asked when there is something to give.
+        Nodes write status often, and most of it changes no decision: their load, for example, is only used when there
+        is a run to bind.
         """
         places: dict[Key, dict[Any, Any]] = {
             keys.NODES: self.nodes,
@@ -93,8 +93,8 @@ class Members:
     ) -> list[EligibleNode]:
         """The nodes that run jobs.
 
-        `taken` counts the runs of a session, `barred` knows more reasons against a node, and `share` which part of its
-        executors it may be given; the others are a reserve.
+        `taken` counts the runs of a session, `barred` gives further reasons against a node, and `share` which part of
+        its executors it may be given; the others are a reserve.
         """
         found = []
         for node in self.nodes.values():
@@ -116,7 +116,7 @@ class Members:
 
 
 def _value(prefix: Key, entry: Entry | None) -> Node | LabelsSet | frozenset[str] | float | DutyHeld | bool | None:
-    """What is kept of a record."""
+    """The part of a record that is kept."""
     if prefix == keys.NODES:
         return understood(Node, entry, log)
     if prefix == keys.STATUS:

@@ -1,11 +1,11 @@
 """Owner: what a node does with the runs that are bound to it.
 
-Being bound is owning: a node that is told of a run begins it without another write. One that finds a run bound to it
-of which nobody told it for a while takes it by itself, but writes that first (`accepted`), because whoever bound it may
-be about to give it to somebody else, and of the two writes one is refused.
+Being bound is owning: a node that gets a start message for a run begins it without another write. A node that finds a
+run bound to it, and no message after `UNTOLD` seconds, takes the run by itself. It writes that first (`accepted`),
+because the node that bound the run may be about to give it to another node, and of the two writes one is refused.
 
-Attempts beyond the free executors wait in `ahead`; what attempts came to is written by `ends`. That an attempt is at
-work is only written when it lasts longer than a second: a short one costs its node one commit, shared with others.
+Attempts beyond the free executors wait in `ahead`; outcomes are written by `ends`. That an attempt is running is only
+written when it lasts longer than a second: a short one costs its node one commit, shared with others.
 """
 
 import asyncio
@@ -28,19 +28,19 @@ from rota.store.clock import StoreClock
 log = logging.getLogger(__name__)
 
 UNTOLD = 2.0
-"""Seconds after which a node takes a run that is bound to it, and of which nobody told it."""
+"""Seconds after which a node takes a run that is bound to it without having got a start message."""
 
 LASTING = 1.0
 """Seconds after which an attempt is written down as running."""
 
 UNWRITTEN = 500
-"""Outcomes that wait to be written: with more of them, a node takes nothing new."""
+"""Unwritten outcomes above which a node takes nothing new."""
 
 TICK = 0.25
 
 
 class AttemptRunner(Protocol):
-    """What runs attempts on this node."""
+    """Runs attempts on this node."""
 
     @property
     def executors(self) -> int:
@@ -51,7 +51,7 @@ class AttemptRunner(Protocol):
         """How many more attempts would be accepted."""
 
     def start_many(self, orders: Sequence[RunOrder], ended: Callable[[RunOrder, Outcome], None]) -> list[str]:
-        """Begin attempts, each once for each epoch: for each the reason if it is refused, else nothing."""
+        """Begin attempts, each once per epoch; returns for each the reason if it is refused, or an empty string."""
 
     def interrupt(self, run: str, attempt: int, why: str) -> bool:
         """End an attempt; False if it does not run here."""
@@ -83,28 +83,29 @@ class RunOwner:
         """Called when an attempt has ended."""
 
         self.tick = TICK
-        """Seconds between looks at what is bound here."""
+        """Seconds between two checks of what is bound here."""
 
         self._untold: dict[tuple[str, Revision], Instant] = {}
         self._given_up: set[tuple[str, Revision]] = set()
-        """Runs and epochs that this node gives back, or tried to: nobody may begin them here by being told."""
+        """Runs and epochs that this node gives back, or tried to: a start message must not begin them here."""
 
         self._over: set[tuple[str, Revision]] = set()
-        """Those whose ends are in the store, and which the view still shows as ours: a start that is repeated begins
-        nothing."""
+        """Runs and epochs whose ends are in the store, and which the view still shows as bound here: a repeated start
+        does nothing."""
 
     @property
     def free(self) -> int:
-        """How many more attempts would begin at once; none while too many ends are to be written."""
+        """How many more attempts would begin at once; 0 while too many ends are to be written."""
         return self._runs.free if len(self._outcomes.waiting) < UNWRITTEN else 0
 
     @property
     def spare(self) -> int:
-        """How many more would be taken on ahead; none until it is a portion that is worth a commit."""
+        """How many more would be taken on ahead; 0 while that is less than a portion, which is worth a commit."""
         return self._ahead.spare if len(self._outcomes.waiting) < UNWRITTEN else 0
 
     def begin(self, told: Sequence[RunOrder]) -> list[str]:
-        """Begin attempts that are bound to this session, now or soon: for each why it is refused, or nothing."""
+        """Begin attempts that are bound to this session, now or soon; returns for each why it is refused, or an empty
+        string."""
         reasons = [self._objection(order) for order in told]
         fresh = [order for order, why in zip(told, reasons, strict=True) if not why and not self._is_known(order)]
         refused = dict(zip((order.run for order in fresh), self._start(fresh), strict=True))
@@ -126,7 +127,7 @@ class RunOwner:
         return mine if mine is not None and mine.order.epoch == told.epoch else None
 
     def _is_known(self, told: RunOrder) -> bool:
-        """Did this session take the attempt on, or end it already?"""
+        """Has this session taken the attempt on, or ended it already?"""
         return self._attempt(told) is not None or (told.run, told.epoch) in self._over
 
     def _objection(self, order: RunOrder) -> str:
@@ -148,7 +149,7 @@ class RunOwner:
         seconds, mine = ended.outcome.seconds, self._attempt(ended.order)
         if mine is not None and mine.may(AttemptEvent.ENDED):
             mine.step(AttemptEvent.ENDED)
-            if ended.order.mode is Mode.PROCESS:  # its process took time to come and go
+            if ended.order.mode is Mode.PROCESS:  # starting and ending its process took part of the time
                 seconds = self._clock.monotonic() - mine.since
         self._ahead.note(seconds)
         self._ahead.begin(lambda order: not self._start([order])[0], self._clock.monotonic)
@@ -156,7 +157,7 @@ class RunOwner:
             self.has_room()
 
     async def run(self) -> None:
-        """Look after them, until the session ends."""
+        """Handle the session's runs, until the session ends."""
         self._outcomes.heed = self._ended
         await self._store_clock.is_known.wait()
         try:
@@ -166,7 +167,7 @@ class RunOwner:
         finally:
             self._outcomes.heed = unheeded
 
-    # What is bound to us
+    # What is bound to this session
 
     async def _look_after(self) -> None:
         while True:
@@ -188,7 +189,7 @@ class RunOwner:
             return
         takes = [moved(live, steps.accept(live.run, live.epoch)) for live in ripe if self._may_take(live)]
         for step in await self._writer.write(takes):
-            self._given_up.discard((step.about.run.id, step.about.epoch))  # what was written decides
+            self._given_up.discard((step.about.run.id, step.about.epoch))  # the write decides
             self._begin_taken(step.about)
         await self.release([(live, self._why_not(live)) for live in ripe if not self._may_take(live)])
 
@@ -210,7 +211,8 @@ class RunOwner:
     async def release(self, refused: Sequence[tuple[Live, str]]) -> None:
         """Give back runs that certainly were not begun, with the reasons.
 
-        If the answer gets lost, they may be somebody else's already: they stay given up here as long as they seem ours.
+        If the store's answer gets lost, they may be bound to another node already: they stay given up as long as the
+        view shows them here.
         """
         if not refused:
             return
@@ -225,7 +227,8 @@ class RunOwner:
         return not is_ours and may(live.run, RunEvent.GIVEN_BACK)
 
     def _still_ours(self, known: Iterable[tuple[str, Revision]]) -> set[tuple[str, Revision]]:
-        """Those of these runs that the view shows as ours, or not yet; of the others nobody can tell us any more."""
+        """Those of these runs that the view shows as bound here, or not yet; for the others no start message can come
+        any more."""
         return {
             (id, epoch)
             for id, epoch in known
@@ -233,7 +236,7 @@ class RunOwner:
         }
 
     async def _give_back(self) -> None:
-        """Give back what was taken on ahead and cannot begin, or waits behind something slow."""
+        """Give back attempts taken on ahead that cannot begin, or that wait behind a slow one."""
         found, slow = [], f"node {self._node} was slower than it thought"
         for attempt, why in self._ahead.leaving(self._clock.monotonic(), slow):
             told = attempt.order

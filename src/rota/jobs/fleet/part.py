@@ -1,7 +1,7 @@
 """A node's part in jobs, for the length of one session.
 
 It puts together what the session needs: the view, the store's clock, the owner of what is bound here, the scheduler.
-The node's runs and outcomes are handed in, for they outlive sessions.
+The node's runs and outcomes are passed in, because they outlive sessions.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ Tell = Callable[..., None]
 
 
 class JobsDependencies(msgspec.Struct, frozen=True):
-    """What a node's part in jobs is given of the rest of the node."""
+    """What a node's part in jobs needs from the rest of the node."""
 
     runs: AttemptRunner
     outcomes: PendingOutcomes
     clock: Clock
     tell: Tell
     link_to: LinkTo = lambda _: None
-    """The way to another node; without it that node finds what is bound to it by itself."""
+    """Gives the link to another node; without one that node finds by itself what is bound to it."""
 
     strike: Callable[[NodeId, str], None] = lambda node, why: None
     """Called when a node could not be reached."""
@@ -44,7 +44,7 @@ class JobsDependencies(msgspec.Struct, frozen=True):
 
 
 class JobsPart:
-    """One session's."""
+    """A node's part in jobs during one session."""
 
     def __init__(
         self,
@@ -95,13 +95,13 @@ class JobsPart:
             parts.create_task(self.scheduler.run(), name="scheduler")
 
     def dispatch(self, start: StartAttempt) -> Accepted | AttemptRefused:
-        """Another node tells of a run that is bound to this one."""
+        """Another node reports a run that is bound to this one."""
         order = order_of(start)
         (why,) = self.owner.begin([order])
         return AttemptRefused(why=why) if why else Accepted()
 
     def _is_bound(self, bound: Bound) -> bool:
-        """Is a run still where it was bound to? (If we do not know yet, it is.)"""
+        """Is a run still bound where it was? (Also true while that is not known here yet.)"""
         live, run = self.view.live.get(bound.order.run), bound.live.run
         if self.view.revision < bound.order.epoch and live is None:
             return True

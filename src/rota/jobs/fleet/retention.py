@@ -1,14 +1,14 @@
 """Clearing away old runs, a chore that one node does now and then.
 
-Each visit looks at some jobs and goes on where the last one stopped, in the middle of a job perhaps. The next visit
-comes soon while there is more to look at: at up to a tenth of a core it catches up with whatever that can read.
+Each visit handles some jobs and continues where the last one stopped, which may be in the middle of a job. While there
+is more to do the next visit comes soon, using up to a tenth of a core.
 
-Deleting expects nothing: a run that is over is only ever written again to keep what came in late, and losing that with
-the run is no loss.
+Deleting expects no version: a run that is over is only written again to keep a late outcome, which may be lost with the
+run.
 
-Output goes just before its run, so that a visit that fails or is killed half-way is resumed by the next one. Output
-of a run that was deleted by hand, or that was written after it was forgotten, goes when it is so old that its run
-cannot be there any more; every node looks after that, for each may keep output on its own disk.
+Output goes just before its run, so that a visit that fails or is killed half-way is resumed by the next one. Output of
+a run that was deleted by hand, or that was written after it was forgotten, goes when it is so old that its run cannot
+exist any more; every node does this, because each may keep output on its own disk.
 """
 
 import asyncio
@@ -35,29 +35,29 @@ EVERY = 60.0
 PAGE = 1000
 BATCH = 100
 JOBS, RUNS = 1000, 50_000
-"""Jobs that one visit looks at, and runs of them after which it is enough."""
+"""Jobs that one visit handles at most, and runs of them after which it ends."""
 
 SHARE = 9.0
-"""While it is behind: it rests this many times as long as it worked."""
+"""While it is behind, it rests this many times as long as it worked."""
 
 LEAST = 1.0
 """The shortest rest, in seconds."""
 
 SLACK = 10
-"""A job is cleared when it has a tenth too many: else all of its runs would be read for each new one."""
+"""A job is cleared once it has a tenth too many runs: otherwise all of its runs would be read for each new one."""
 
 RECOUNT = timedelta(hours=1)
-"""How long what was counted is relied on."""
+"""How long a count of runs is reused."""
 
 
 LEFT = timedelta(days=1)
-"""How much longer than its run output may stay that nobody came to forget."""
+"""How much longer than its run output may stay that was not deleted with the run."""
 
 LOOK = 600.0
-"""Seconds between looks for such output."""
+"""Seconds between two searches for such output."""
 
 LOGS = 1000
-"""Runs whose output is forgotten at a time."""
+"""Runs whose output is deleted in one call."""
 
 
 Tell = Callable[..., None]
@@ -65,7 +65,7 @@ Tell = Callable[..., None]
 
 
 async def keep_runs(store: Store, logs: Logs, config: JobsConfig, tell: Tell) -> None:
-    """Clear old runs and their output away again and again, until stopped; also output that is too much."""
+    """Delete old runs and their output periodically, until stopped; also output beyond the limit."""
     old = OldRuns(store, most=config.per_job, keep=config.keep, forget=logs.forget)
     rest, clock = EVERY, asyncio.get_running_loop().time
     while True:
@@ -81,14 +81,14 @@ async def keep_runs(store: Store, logs: Logs, config: JobsConfig, tell: Tell) ->
 
 
 def pause(took: float, is_behind: bool) -> float:
-    """How long to rest after a visit, in seconds: while there is more to look at, in proportion to what it cost."""
+    """Seconds to rest after a visit: while there is more to do, in proportion to what the visit cost."""
     return min(EVERY, max(LEAST, took * SHARE)) if is_behind else EVERY
 
 
 async def keep_logs(store: Store, logs: Logs, config: JobsConfig, tell: Tell) -> None:
-    """Forget output whose run cannot be there any more, again and again, until stopped.
+    """Delete output whose run cannot exist any more, periodically, until stopped.
 
-    Output that is too much goes too, where this node has a place of its own for it.
+    Output beyond the limit goes too, where this node keeps output for itself.
     """
     while True:
         await asyncio.sleep(LOOK * (0.5 + random()))  # not all nodes at once: most of them share their output
@@ -101,7 +101,7 @@ async def keep_logs(store: Store, logs: Logs, config: JobsConfig, tell: Tell) ->
 
 
 async def forget_left(store: Store, logs: Logs, age: timedelta) -> list[str]:
-    """Forget output that is older than `age`, unless its run still lives; of which runs it was."""
+    """Delete output older than `age`, unless its run is not over; returns the runs concerned."""
     forgotten: list[str] = []
     while True:
         old = await logs.older(age, LOGS)
@@ -113,7 +113,8 @@ async def forget_left(store: Store, logs: Logs, age: timedelta) -> list[str]:
 
 
 async def trim(store: Store, logs: Logs, most: int, tell: Tell) -> list[str]:
-    """Forget the oldest output until at most `most` bytes are held, but none of live runs; of which runs it was."""
+    """Delete the oldest output until at most `most` bytes are held, but none of runs that are not over; returns the
+    runs."""
     surplus = await logs.held() - most
     trimmed: list[str] = []
     freed = 0
@@ -134,12 +135,12 @@ async def trim(store: Store, logs: Logs, most: int, tell: Tell) -> list[str]:
 
 
 async def _no_output(runs: Sequence[str]) -> None:
-    """Where no output is kept."""
+    """For a node that keeps no output."""
 
 
 @dataclass
 class _Walk:
-    """How far one job was looked at, from its newest run to the oldest."""
+    """How far one job was examined, from its newest run to the oldest."""
 
     job: str
     newest: Key
@@ -147,13 +148,13 @@ class _Walk:
     """When its runs were counted."""
 
     count: int = 0
-    """How many of its runs stay: of those that were looked at, if all are counted, or else of all."""
+    """How many of its runs stay: of those that were examined, if all are counted, otherwise of all."""
 
     is_counting: bool = True
-    """Are all looked at? Else only those that are past keeping."""
+    """Are all runs examined? Otherwise only those that are too old."""
 
     after: Key | None = None
-    """Where to go on; None: at the newest."""
+    """The place to continue; None: at the newest."""
 
 
 class OldRuns:
@@ -187,7 +188,7 @@ class OldRuns:
         """Did the last visit end before the round did?"""
 
     async def visit(self, now: datetime) -> list[str]:
-        """Look at the next jobs; the ids of the runs that went."""
+        """Handle the next jobs; returns the ids of the deleted runs."""
         gone: list[str] = []
         self._seen, self.is_behind = 0, True
         for _ in range(JOBS):
@@ -202,7 +203,7 @@ class OldRuns:
         return gone
 
     async def _next(self, now: datetime) -> _Walk | None:
-        """The next job, and where to begin there; None: there are no more."""
+        """The next job, and where to begin in it; None: there are no more."""
         listing = await self._store.scan(keys.RUNS, after=self._after, limit=1)
         if not listing.entries:
             return None
@@ -232,7 +233,7 @@ class OldRuns:
         return newer
 
     async def _go_on(self, walk: _Walk, now: datetime) -> list[str]:
-        """Clear away what is old or too much in the rest of a job, or in as much of it as this visit may read."""
+        """Delete what is too old or too much in the rest of a job, or in as much of it as this visit may read."""
         gone: list[str] = []
         while True:
             listing = await self._store.scan(keys.runs(walk.job), after=walk.after, limit=PAGE)
@@ -247,7 +248,7 @@ class OldRuns:
                 return gone
 
     async def _clear(self, walk: _Walk, found: Sequence[Key], now: datetime) -> list[str]:
-        """Clear away those of the next runs that are old or too much, and note that they were looked at."""
+        """Delete those of the next runs that are too old or too many, and note how far the job was examined."""
         left = self._most - walk.count if walk.is_counting else len(found)
         going = doomed(found, now, most=left, keep=self._keep)
         for start in range(0, len(going), BATCH):

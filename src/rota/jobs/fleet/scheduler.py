@@ -1,12 +1,11 @@
 """The scheduler: makes runs of due times, gives them to nodes, and takes them back from nodes that are lost.
 
 Every node has one; they are equal. One of them, the feeder, acts at once, the others a little later and only on what is
-still to be done then (`jobs.core.turn`). Nothing rests on that: a due time becomes a run in a commit that moves the
-job's cursor, a run is bound in a commit that expects it as it was, and whoever comes second is refused.
+still to be done then (`jobs.core.turn`). Correctness does not depend on that: a due time becomes a run in a commit that
+moves the job's cursor, a run is bound in a commit that expects it as it was, and the second of two commits is refused.
 
-A turn of the loop looks at what is due, at what waits and at who is there, decides all of it (`jobs.core`), writes it
-in as few commits as it takes, and tells the nodes. What was refused is decided again in the next turn, by what is seen
-then.
+A turn of the loop takes what is due, what waits and which nodes there are, decides all of it (`jobs.core`), writes it
+in few commits, and notifies the nodes. What was refused is decided again in the next turn, from the state then.
 """
 
 import asyncio
@@ -42,23 +41,23 @@ from rota.store.records import understood
 log = logging.getLogger(__name__)
 
 MOST = 1000
-"""Runs that one turn gives to nodes: it holds the loop for so long as it takes to decide them."""
+"""Runs that one turn binds at most: deciding them holds up the event loop."""
 
 TOGETHER = 40
-"""Runs of a job with a limit that are bound in one commit, for they share its cursor."""
+"""Runs of a job with a limit that are bound in one commit, because they share its cursor."""
 
 IDLE, CALM = 1.0, 15.0
-"""Seconds between turns in which nothing happens: if something waits, for nobody tells when a node may be given more;
-and if nothing does."""
+"""Seconds between turns without events: while something waits, because no event reports that a node has room again; and
+while nothing waits."""
 
 RETRY = 0.2
-"""Seconds before what was not written is tried again."""
+"""Seconds before a failed write is retried."""
 
 Tell = Callable[..., None]
 
 
 class NodeStandings(msgspec.Struct, frozen=True):
-    """What the rest of the node thinks of other nodes, and of itself."""
+    """What the rest of the node knows about other nodes, and about itself."""
 
     barred: Callable[[NodeId], str] = lambda _: ""
     """Why a node gets nothing: it is stopping, or cannot be reached."""
@@ -68,16 +67,16 @@ class NodeStandings(msgspec.Struct, frozen=True):
 
 
 class _StepReport(msgspec.Struct, frozen=True):
-    """What is to be told when a step is written."""
+    """The events and messages to send when a step is written."""
 
     bound: tuple[RunRecord, ...] = ()
     job: JobSpec | None = None
-    """Theirs."""
+    """The job of these runs."""
 
     claim: DueClaim | None = None
     lost: RunRecord | None = None
     is_over: bool = False
-    """Is that its end?"""
+    """Is the lost run over?"""
 
 
 class Scheduler:
@@ -107,13 +106,13 @@ class Scheduler:
         """When each job is due next."""
 
         self._decided: dict[str, tuple[Revision, Revision | None]] = {}
-        """By which record and cursor that was found."""
+        """Job → the record and the cursor from which its next due time was computed."""
 
         self._following: set[str] = set()
-        """Jobs that come after others, of which something changed: they may be due for that."""
+        """Jobs that come after others, of which something changed: they may be due."""
 
         self._served: dict[str, int] = {}
-        """By job: in which turn with bindings it was given a node last."""
+        """Job → the turn in which a run of it was last bound."""
 
         self._bindings_decided = 0
 
@@ -121,7 +120,7 @@ class Scheduler:
         self._retry = IDLE
 
     async def run(self) -> None:
-        """Follow, decide, commit and tell, until the session ends."""
+        """Follow, decide, commit and notify, until the session ends."""
         async with asyncio.TaskGroup() as parts:
             parts.create_task(self._follow_jobs(), name="follow jobs")
             for prefix in PREFIXES:
@@ -134,7 +133,7 @@ class Scheduler:
             finally:
                 await self._telling.close()
 
-    # Seeing
+    # Following
 
     async def _follow_jobs(self) -> None:
         async with aclosing(follow_all(self._store, keys.JOBS_FOLLOWED, self._jitter)) as coming:
@@ -142,7 +141,7 @@ class Scheduler:
                 if news.is_whole:
                     before = set(self._view.jobs)
                     self._view.clear()
-                    self._view.dirty |= before  # some may be gone
+                    self._view.dirty |= before  # some jobs may be gone
                 self._view.fold(news.changes, news.revision)
                 self._news.ring()
 
@@ -153,7 +152,7 @@ class Scheduler:
                     self._news.ring()
 
     async def _wait(self) -> None:
-        """Until something is new, or due."""
+        """Wait until something has changed, or is due."""
         now = self._store_clock.now()
         coming = [*self._next.values(), *filter(None, map(self._view.next_ready, self._view.waiting))]
         seconds = turn.STEP.total_seconds() if self._ripening else self._retry
@@ -161,13 +160,13 @@ class Scheduler:
             seconds = min(seconds, (soonest - now).total_seconds())
         if await self._news.wait(self._heard, seconds) == self._heard:
             return
-        if self._my_wait(now):  # no hurry: there is less to look at when others have acted
+        if self._my_wait(now):  # waiting a little leaves less to do, because other nodes act meanwhile
             await asyncio.sleep(turn.STEP.total_seconds())
 
     # Deciding
 
     async def _turn(self) -> bool:
-        """Do what there is to do; whether something was written, and there may be more."""
+        """Do everything there is to do; returns whether something was written, so that there may be more."""
         self._heard = self._news.count
         if not self._view.revision or not self.members.is_known:
             return False
@@ -175,7 +174,7 @@ class Scheduler:
         taken_back, self._telling.refused = self._telling.refused, []
         await self._owner.release(taken_back)
         self._look()
-        if self._is_calm(now):  # so it is in most turns
+        if self._is_calm(now):  # true in most turns
             self._ripening, self._retry = {}, CALM
             return False
         steps = [*self._gone(now), *self._bindings(list(self._claims(now)), now), *await self._losses(now)]
@@ -188,7 +187,7 @@ class Scheduler:
         return bool(written)
 
     def _is_calm(self, now: datetime) -> bool:
-        """Is nothing due, does nothing wait, and does everybody live who has a run? Then there is nothing to decide."""
+        """Is nothing due or waiting, and does every node with a run live? Then there is nothing to decide."""
         return (
             not self._view.waiting
             and not self._following
@@ -197,7 +196,7 @@ class Scheduler:
         )
 
     def _look(self) -> None:
-        """Find anew when those jobs are due next of which something changed."""
+        """Compute the next due times of the jobs of which something changed."""
         dirty, self._view.dirty = self._view.dirty, set()
         for name in sorted(dirty):
             known, cursor = self._view.jobs.get(name), self._view.cursors.get(name)
@@ -234,9 +233,9 @@ class Scheduler:
                 self._following.remove(name)
 
     def _bindings(self, claims: list[DueClaim], now: datetime) -> Iterator[Step]:
-        """Runs that are made, and runs that get a node, each job's together."""
+        """The runs to make and the runs to bind, grouped by job."""
         if not claims and not self._view.waiting:
-            return  # so it is in most turns, and who could take a run need not be known
+            return  # true in most turns, and then the nodes need not be examined
         members = self._members()
         room = min(MOST, sum(member.room for member in members))
         share = max(TOGETHER, room // max(1, len(self._view.waiting)))
@@ -319,13 +318,13 @@ class Scheduler:
         return turn.wait(self._me.id, self.members.scores, self.members.feeder, now)
 
     def _ripe(self, steps: list[Step], wait: timedelta) -> list[Step]:
-        """What is my turn to do now; the rest is left to those before me for a while."""
+        """The work whose turn has come for this node; the rest is left to the nodes before it for a while."""
         now = self._clock.monotonic()
-        named = {next(iter(step.writes)): step for step in steps}  # more may have come to it meanwhile
+        named = {next(iter(step.writes)): step for step in steps}  # more work may have come meanwhile
         self._ripening = {name: self._ripening.get(name, now) for name in named} if wait else {}
         return [step for name, step in named.items() if now - self._ripening.get(name, now) >= wait.total_seconds()]
 
-    # Telling
+    # Reporting
 
     def _tell_all(self, written: Mapping[Step, Revision]) -> None:
         here: list[Bound] = []
@@ -335,7 +334,7 @@ class Scheduler:
             for run in told.bound:
                 assert told.job is not None
                 known = self._view.jobs.get(run.job)
-                origin = known.record.origin if known is not None else Origin.API  # it is gone: trust it the least
+                origin = known.record.origin if known is not None else Origin.API  # gone: the least trusted origin
                 bound = Bound(Live(run, revision), order_for(run, told.job, revision, origin))
                 (here if run.session == self._me.session else elsewhere).append(bound)
             if told.claim is not None:
@@ -351,7 +350,7 @@ class Scheduler:
     # Taking back
 
     async def _losses(self, now: datetime) -> list[Step]:
-        """Runs whose node's session has ended. The store itself is asked for that: our view may be behind."""
+        """Runs whose node's session has ended. This is read from the store itself, because the view may be behind."""
         living, found = self.members.sessions, []
         for session in [each for each in self._view.at if each not in living]:
             runs = list(self._view.owned(session))
@@ -360,7 +359,7 @@ class Scheduler:
         return found
 
     async def _has_ended(self, node: NodeId | None, session: SessionId) -> Expect | None:
-        """What shows that a session has ended; None if it has not, or if nobody can say."""
+        """The expectation that proves that a session has ended; None if it has not, or if that is unknown."""
         assert node is not None
         key = keys.node(node)
         try:

@@ -1,8 +1,8 @@
-"""What people ask of jobs and runs: plain functions on the store, for every door.
+"""What callers ask of jobs and runs: plain functions on the store, for every door.
 
-Each reads, decides and writes in one commit that expects what it read. Where somebody was faster it reads again, a few
-times; then it is a Conflict for the caller. Times are the store's. Nothing here needs this node to run jobs: whoever
-schedules sees what was written.
+Each reads, decides and writes in one commit that expects what it read. After a conflict it reads and decides again, a
+few times; then the caller gets Conflict. Times are the store's. Nothing here needs this node to run jobs: the
+schedulers see what was written.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from rota.store.records import understood
 TRIES = 5
 PAGE = 1000
 BATCH, BYTES = 50, 900_000
-"""Runs that are made in one commit, and how large they may be together."""
+"""Runs made in one commit at most, and their size in bytes together."""
 
 LARGEST = 64 * 1024
 """Bytes of a payload, as JSON: it travels with the run, through the store and to its node."""
@@ -55,7 +55,7 @@ async def put_job(
 ) -> Revision:
     """Add a job or change it, and return its version; with `expected`, only if it still has that version (0: is new).
 
-    Invalid if it comes after what there is not, or after itself by way of others.
+    Raises Invalid if it comes after an unknown job, or after itself through other jobs.
     """
 
     async def put() -> Revision:
@@ -75,12 +75,12 @@ async def put_job(
 
 
 async def enable(store: Store, name: str, by: str) -> None:
-    """Let a job be due again, from now on."""
+    """Enable a job's schedule, from now on."""
     await _switch(store, name, by, is_on=True)
 
 
 async def disable(store: Store, name: str, by: str) -> None:
-    """Let a job not be due any more; runs that live go on, and it can still be run by hand."""
+    """Disable a job's schedule; runs that are not over continue, and the job can still be run by hand."""
     await _switch(store, name, by, is_on=False)
 
 
@@ -129,13 +129,13 @@ def _by_hand(spec: JobSpec, now: datetime, by: str, payload: Any, dice: Dice) ->
 
 
 async def make_run(store: Store, prepared: Prepared, *also: Put) -> None:
-    """Make a run, and in the same commit what is noted with it, which must not be there yet."""
+    """Make a run, and in the same commit a note about it, whose key must not exist yet."""
     for batch in _batches([prepared.run]):
         await _commit_runs(store, batch, prepared.job, {}, also)
 
 
 async def restart(store: Store, run_id: str, by: str, dice: Dice = random) -> str:
-    """Do once more what a run that is over did; the new run's id."""
+    """Repeat a run that is over; returns the new run's id."""
     entry = await store.get(keys.run(run_id))
     if entry is None:
         if await store.get(keys.live_run(run_id)) is not None:
@@ -150,7 +150,8 @@ async def restart(store: Store, run_id: str, by: str, dice: Dice = random) -> st
 
 
 async def interrupt(store: Store, run_id: str, why: str, by: str) -> RunRecord:
-    """Have a run stopped; the run as it is then: over if it was waiting, else to be stopped by its node."""
+    """Request that a run is stopped; returns the run after that: over if it was waiting, otherwise to be stopped by its
+    node."""
 
     async def stop() -> RunRecord:
         key = keys.live_run(run_id)
@@ -211,12 +212,12 @@ async def preview_backfill(
 
 
 class _Missing(msgspec.Struct, frozen=True):
-    """Runs that a job lacks, and what was read to find that."""
+    """Runs that a job lacks, and what was read to find them."""
 
     job: Expect
     runs: list[RunRecord]
     records: Mapping[str, Revision]
-    """Of the due times that were missed: the versions of those records."""
+    """The versions of the records of missed due times."""
 
 
 async def _missing(store: Store, name: str, first: datetime, last: datetime, is_forced: bool) -> _Missing:
@@ -239,7 +240,7 @@ async def _missing(store: Store, name: str, first: datetime, last: datetime, is_
     def find() -> list[RunRecord]:
         return missing_runs(record, position, first, last, kept((*living, *strange), over), now, is_forced=is_forced)
 
-    runs = await in_thread(find)  # thousands of due times, and others are served meanwhile
+    runs = await in_thread(find)  # there may be thousands of due times; let other requests run meanwhile
     return _Missing(At(entry.key, entry.modified), runs, records)
 
 
@@ -272,7 +273,7 @@ async def _switch(store: Store, name: str, by: str, *, is_on: bool) -> None:
 
 
 async def _past(store: Store, after: Sequence[str], entry: Entry | None) -> JobCursor:
-    """The cursor of a job that comes after others, behind every success that there is by now."""
+    """The cursor of a job that comes after others, moved behind every success so far."""
     before = codec.decode(JobCursor, entry.value) if entry else JobCursor()
     successes = {name: await store.get(keys.job_success(name)) for name in after}
     used = {name: success.modified for name, success in successes.items() if success is not None}
@@ -327,7 +328,8 @@ async def _commit_runs(
     missed: Mapping[str, Revision],
     also: Sequence[Put] = (),
 ) -> None:
-    """Make runs, unless there is one of the same id, living or over; one that was missed gives way to its run."""
+    """Make runs, unless one with the same id exists, living or over; the record of a missed due time is replaced by its
+    run."""
     writes: list[Write] = [Put(keys.live_run(run.id), value) for run, value in batch]
     writes += [Delete(keys.run(run.id)) for run, _ in batch if run.id in missed]
     living = [Absent(keys.live_run(run.id)) for run, _ in batch]
@@ -366,7 +368,7 @@ def _suffix(dice: Dice) -> str:
 
 
 class _Stale(Conflict):
-    """The caller expected another version: reading again does not help."""
+    """The caller expected another version, so reading again does not help."""
 
     code = "stale_version"
 

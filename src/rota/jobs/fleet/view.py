@@ -4,8 +4,9 @@ It is read whole at one revision, and then kept true by one watch over everythin
 node has written itself is taken in at once (`wrote`), and left alone when the watch brings it: it is not read a second
 time, and no decision waits for it.
 
-Taken in early, a write may overtake commits that the watch still brings. That does no harm: whatever may be decided
-only once expects the record it was decided by, and an older word about a key that we wrote later is dropped.
+A write that is applied early may overtake commits that the watch still brings. That does no harm: a decision that may
+be made only once expects the record it was based on, and an older version of a key that this node wrote later is
+dropped.
 """
 
 import heapq
@@ -39,14 +40,14 @@ class KnownJob(msgspec.Struct, frozen=True):
 
 
 class Live(msgspec.Struct, frozen=True):
-    """A run that is not over, and when its record was last written."""
+    """A run that is not over, and the revision of its record."""
 
     run: RunRecord
     modified: Revision
 
     @property
     def epoch(self) -> Revision:
-        """Of its attempt, if it is bound."""
+        """The epoch of its attempt, if it is bound."""
         return self.run.epoch_at(self.modified)
 
 
@@ -57,7 +58,7 @@ class JobsView:
         self.clear()
 
     def clear(self) -> None:
-        """Forget everything: what comes next is whole."""
+        """Forget everything: the next changes are the complete state."""
         self.revision = Revision(0)
         self.jobs: dict[str, KnownJob] = {}
         self.cursors: dict[str, tuple[Revision, JobCursor]] = {}
@@ -76,7 +77,7 @@ class JobsView:
         """By session: the runs that are bound to it."""
 
         self.stopping: set[str] = set()
-        """Runs that somebody wants stopped."""
+        """Runs that callers want stopped."""
 
         self.dirty: set[str] = set()
         """Jobs of which something changed."""
@@ -85,33 +86,33 @@ class JobsView:
         """By job: pending runs of its schedule."""
 
         self._queues: defaultdict[str, list[tuple[datetime, str]]] = defaultdict(list)
-        """By job: pending runs, the one that was due first in front; some have gone on meanwhile."""
+        """Job → its pending runs, the one due first in front; some may have been bound meanwhile."""
 
         self._delayed: defaultdict[str, list[tuple[datetime, str]]] = defaultdict(list)
-        """Those that wait for their moment, likewise."""
+        """Job → its pending runs that wait for their time, likewise."""
 
         self._swept: dict[str, datetime] = {}
-        """By job: when all that wait for their moment were looked at last."""
+        """Job → when all its runs that wait for their time were last checked."""
 
         self._ahead: dict[Key, Revision] = {}
 
-    # Taking in
+    # Changes
 
     def fold(self, changes: tuple[Change, ...], revision: Revision) -> None:
-        """Take in what the watch brings."""
+        """Apply what the watch brings."""
         for change in changes:
             ahead = self._ahead.get(change.key)
             if ahead is not None:
                 if ahead <= revision:
                     del self._ahead[change.key]
-                if ahead >= revision:  # we wrote this, or something later
+                if ahead >= revision:  # this node wrote this version, or a later one
                     continue
             self._see(change.key, change.entry)
         self.revision = revision
 
     def wrote(self, key: Key, record: RunRecord | JobCursor | None, revision: Revision) -> None:
-        """Take in what this node has just written, before the watch brings it."""
-        if revision <= self.revision:  # the watch was quicker
+        """Apply what this node has just written, before the watch brings it."""
+        if revision <= self.revision:  # the watch was faster
             return
         self._ahead[key] = revision
         if key.startswith(keys.LIVE_RUNS):
@@ -120,10 +121,10 @@ class JobsView:
         elif isinstance(record, JobCursor):
             self._set_cursor(key.removeprefix(keys.JOB_CURSORS), (revision, record))
 
-    # Looking
+    # Queries
 
     def ready(self, job: str, now: datetime, most: int) -> list[Live]:
-        """The pending runs of a job that wait for nothing but a node, the oldest first."""
+        """The pending runs of a job that only wait for a node, the oldest first."""
         self._sweep(job, now)
         delayed, queue = self._delayed[job], self._queues[job]
         while delayed:
@@ -140,19 +141,20 @@ class JobsView:
                 continue
             if is_ready(live.run, now):
                 found[live.run.id] = live
-            else:  # it was, by a clock that was set back since; or it waits a second time, and this is the first
+            else:  # it was ready by a clock that was set back since, or it waits again since this entry
                 self._enqueue(live.run)
         for live in found.values():
             heapq.heappush(queue, (live.run.due, live.run.id))
         return list(found.values())
 
     def backlog(self, job: str, now: datetime, most: int) -> int:
-        """How many runs of a job's schedule wait for nothing but a node, `most` at most."""
+        """How many runs of a job's schedule only wait for a node, `most` at most."""
         ready = (id for id in self._scheduled.get(job, ()) if is_ready(self.live[id].run, now))
         return sum(1 for _ in islice(ready, most))
 
     def _sweep(self, job: str, now: datetime) -> None:
-        """Now and then, look at all that wait for their moment: one by a clock that was set back is behind others."""
+        """Periodically check all runs that wait for their time: one that was timed by a clock set back since is queued
+        too late."""
         if timedelta() <= now - self._swept.get(job, NEVER) < SWEEP:
             return
         self._swept[job] = now
@@ -165,7 +167,7 @@ class JobsView:
                 heapq.heappush(self._delayed[job], (at, id))
 
     def next_ready(self, job: str) -> datetime | None:
-        """When the first of those that wait for their moment has done so; None if none does."""
+        """When the first of the runs that wait for their time becomes ready; None if none waits."""
         delayed = self._delayed.get(job)
         return delayed[0][0] if delayed else None
 

@@ -1,8 +1,8 @@
 """Writing steps: what belongs together goes in one commit, and many go in one.
 
 A `Step` is written whole or not at all. Steps are packed into commits as large as a store takes, and several commits
-are under way at a time. If one of the steps in a commit was overtaken, the others go again without it; what was
-overtaken is told to whoever asked, who looks again and decides again.
+are under way at a time. If one of the steps in a commit conflicts, the others are written again without it; the caller
+learns which steps were written, and decides the others again.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from rota.store.port import Absent, At, Delete, Expect, Put, Store, Write
 log = logging.getLogger(__name__)
 
 WRITES, EXPECTATIONS, BYTES = 100, 120, 900_000
-"""Of one commit; a store takes a little more."""
+"""Limits of one commit; a store takes a little more."""
 
 AT_ONCE = 8
 """Commits under way at a time."""
@@ -31,14 +31,14 @@ Record: TypeAlias = RunRecord | JobCursor | JobSuccess
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What is written together."""
+    """Writes that belong together."""
 
     writes: Mapping[Key, Record | None]
     """None deletes the key."""
 
     expect: Sequence[Expect]
     about: Any = field(default=None, repr=False)
-    """Whatever the one who asks wants to know it by."""
+    """A value of the caller's by which it recognizes the step."""
 
 
 Heed: TypeAlias = Callable[[Mapping[Step, Revision]], None]
@@ -54,20 +54,20 @@ class _Packed:
 
 
 class StepWriter:
-    """Writes steps, and lets the view know."""
+    """Writes steps, and updates the view."""
 
     def __init__(self, store: Store, incarnation: At, view: JobsView) -> None:
         self.store = store
         self._incarnation, self._view = incarnation, view
 
     async def write(self, steps: Iterable[Step], heed: Heed = lambda _: None) -> dict[Step, Revision]:
-        """The steps that were written, and at which revision; the others were overtaken, or nobody knows.
+        """The steps that were written, and at which revision; the others conflicted, or their outcome is unknown.
 
-        `heed` is called with those of each commit as soon as it is made: others may still be under way.
+        `heed` is called with the steps of each commit as soon as it is made: others may still be under way.
         """
         written: dict[Step, Revision] = {}
         batches = list(_batches(map(_packed, steps)))
-        if len(batches) == 1:  # nearly always, and nothing is gained by tasks
+        if len(batches) == 1:  # the usual case, in which tasks would gain nothing
             written = await self._write(batches[0])
             heed(written)
         if len(batches) < 2:
@@ -86,7 +86,7 @@ class StepWriter:
         return written
 
     async def _write(self, batch: list[_Packed]) -> dict[Step, Revision]:
-        """Those of a batch that were written."""
+        """The steps of a batch that were written."""
         while batch:
             try:
                 revision = await self._commit(batch)
@@ -116,12 +116,12 @@ class StepWriter:
 
 
 def at(key: Key, revision: Revision | None) -> Expect:
-    """Expect a key as it was last seen; None: that there was none."""
+    """Expect a key at its known revision; None: that the key does not exist."""
     return Absent(key) if revision is None else At(key, revision)
 
 
 def moved(live: Live, after: RunRecord, about: object = None, *also: Expect) -> Step:
-    """Another state of a living run, in the place where it belongs; it is about the run as it was, or `about`."""
+    """A step to another state of a living run, under that state's key; it is about the old run, or `about`."""
     key = keys.live_run(live.run.id)
     writes: dict[Key, Record | None] = {key: None, keys.run(after.id): after} if after.is_over else {key: after}
     return Step(writes, (at(key, live.modified), *also), live if about is None else about)
@@ -141,7 +141,7 @@ def _packed(step: Step) -> _Packed:
 
 
 def _batches(steps: Iterable[_Packed]) -> Iterator[list[_Packed]]:
-    """Steps that go in one commit: no key twice, and no more than a store takes."""
+    """Groups of steps for one commit each: no key twice, and no more than a store takes."""
     batch: list[_Packed] = []
     touched: set[Key] = set()
     writes = expectations = size = 0

@@ -1,10 +1,10 @@
 """Run logs in a folder: one file for each attempt.
 
-A folder that all nodes share (`folder:///srv/rota`, on a network file system) makes logs outlive their nodes. A node's
-own folder does not, but for as long as its disk does. A file that is still written to is called `2.part`, a whole one
-`2.log`; there are 256 folders, so that none becomes too long.
+A folder that all nodes share (`folder:///srv/rota`, on a network file system) makes logs outlive their nodes. Logs in a
+node's own folder last as long as its disk. A file that is still written to is called `2.part`, a whole one `2.log`;
+runs are spread over 256 folders, so that none gets too many entries.
 
-A log begins with its chunk at 0: what there was of that run and attempt before goes. A run that was deleted at another
+A log begins with its chunk at 0: an older log of that run and attempt is deleted. A run that was deleted at another
 node and made anew has the same id.
 
 The disk is never touched by the event loop's thread.
@@ -30,7 +30,7 @@ from rota.model.errors import Unavailable
 T = TypeVar("T")
 
 LONG = "="
-"""How the folder of a run begins whose name is too long for one; the name is in a file there."""
+"""The prefix of a run's folder if the run's name is too long for one; a file in it has the name."""
 
 NAME = "name"
 
@@ -63,7 +63,7 @@ class FolderLogs:
         return await self._do(partial(_size, self._folder if run is None else self._place(run)))
 
     async def close(self) -> None:
-        """There is nothing to let go of."""
+        """There is nothing to close."""
 
     async def _do(self, work: Callable[[], T]) -> T:
         try:
@@ -92,17 +92,17 @@ class FolderLogs:
                         name.write(chunk.run)
             with open(part, "r+b" if part.exists() and not is_first else "w+b", opener=private) as file:
                 end = file.seek(0, SEEK_END)
-                if end < chunk.offset:  # what was to come before it was given up
+                if end < chunk.offset:  # the bytes before it were given up
                     file.write(rules.filler(chunk.offset - end))
                 file.seek(chunk.offset)
                 file.write(chunk.data)
-            if is_first:  # what another run of that id has left here, which was deleted elsewhere
+            if is_first:  # a log of an earlier run with that id, which was deleted on another node
                 whole.unlink(missing_ok=True)
             if chunk.is_last:
                 part.rename(whole)
 
     def _read(self, run: str, attempt: int, offset: int) -> bytes:
-        for ending in ("log", "part", "log"):  # it may be renamed under our eyes
+        for ending in ("log", "part", "log"):  # the writer may rename it meanwhile
             file = self._place(run) / f"{attempt}.{ending}"
             if file.exists():
                 try:

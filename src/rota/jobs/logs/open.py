@@ -1,6 +1,6 @@
-"""Finding the place for run logs: where somebody said, else beside the store if that is SQL, else in a folder.
+"""Finding the place for run logs: the configured one, else beside the store if that is SQL, else in a folder.
 
-etcd is no place for logs: all of it is held in memory, and every member has all of it.
+etcd cannot keep logs: every member holds all data in memory.
 """
 
 from pathlib import Path
@@ -28,7 +28,7 @@ def open_logs(wanted: str | None, store_url: str, store: Store, own: Path) -> Lo
 
 
 def folder_of(text: str) -> Path:
-    """The folder that a URL means; Invalid says how to write one."""
+    """The folder that a URL names; Invalid says how to write one."""
     url = urls.parse(text, "logs", "folder:///srv/rota")
     if url.scheme != "folder" or url.hosts or url.user or len(url.path) < 2 or url.options:
         raise Invalid(f"logs {text}: write folder:///srv/rota for a folder that all nodes share, or leave it out")

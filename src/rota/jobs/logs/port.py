@@ -1,6 +1,6 @@
-"""The port of run logs: the output of attempts, kept where it can be read when its node is gone.
+"""The port of run logs: the output of attempts, kept where it can be read after its node is gone.
 
-A log is a row of bytes that grows at its end and is written by one node. It is known by its run and the number of the
+A log is a sequence of bytes that grows at its end and is written by one node. Its key is its run and the number of the
 attempt. It never goes through the store's keys: a log may be larger than all of them together.
 """
 
@@ -27,18 +27,18 @@ class Logs(Protocol):
     """Kept logs. Every adapter keeps these laws (`tests/contract/test_logs.py`):
 
     1. What was appended is read back byte for byte, from any offset.
-    2. Appending chunks again, and all that followed, changes nothing, so that those whose fate is unknown can be sent
-       again.
+    2. Appending chunks again, and all that followed, changes nothing, so that those whose outcome is unknown can be
+       sent again.
     3. A read begins at the offset asked for, is of any length up to one chunk, and is empty only past the end.
     4. Attempts and runs are apart, whatever characters are in their names.
     5. Forgetting a run takes the logs of all its attempts, and no others; forgetting it again changes nothing.
-    6. A chunk larger than 64 KiB is Invalid, and nothing of its company is appended.
+    6. A chunk larger than 64 KiB is Invalid, and none of the chunks passed with it is appended.
     7. `held` is the sum of the bytes that were appended and not forgotten.
     8. What is out of reach is Unavailable, or Unknown if it may have happened.
     """
 
     is_shared: bool
-    """Do all nodes keep their logs there?"""
+    """Do all nodes keep their logs in the same place?"""
 
     async def append(self, chunks: Sequence[LogChunk]) -> None:
         """Keep chunks; those of one log in their order."""
@@ -63,4 +63,4 @@ class Logs(Protocol):
         """Bytes of the logs of a run, or of all runs."""
 
     async def close(self) -> None:
-        """Let go of everything."""
+        """Close all files and connections."""

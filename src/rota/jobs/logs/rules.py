@@ -10,12 +10,12 @@ LONGEST_RUN = 400
 
 
 def filler(size: int) -> bytes:
-    """What stands in a log in the place of bytes that never came."""
+    """The text that stands in a log in place of bytes that never came."""
     return f"\n[rota: {size} bytes are missing here]\n".encode()[:size].rjust(size)
 
 
 def check(chunks: Sequence[LogChunk]) -> None:
-    """Invalid unless all of these can be kept."""
+    """Raises Invalid unless all of these chunks can be kept."""
     for chunk in chunks:
         what = f"log of run {chunk.run}, attempt {chunk.attempt}"
         if len(chunk.data) > CHUNK:

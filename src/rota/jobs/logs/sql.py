@@ -15,14 +15,14 @@ from rota.store.sql.steps import Driver, Row, SqlBatch, SqlQuery, Steps
 from rota.store.sql.transactions import KeysParameter
 
 FEWEST, MOST = 4, 1024
-"""Rows that one transaction forgets, at least and at most; of at most 64 KiB each."""
+"""Rows that one transaction deletes, at least and at most; each has up to 64 KiB."""
 
 SHORT, LONG = 0.02, 0.1
-"""Seconds: a portion that takes less is followed by a larger one, a portion that takes longer by a smaller one."""
+"""Seconds: a portion that takes less is followed by a larger one, one that takes longer by a smaller one."""
 
 
 MEASURED = 100
-"""Runs whose output is measured by one query: all at once may take longer than a query may."""
+"""Runs whose output is measured by one query; all at once may exceed the time limit of queries."""
 
 
 class SqlLogs:
@@ -66,11 +66,11 @@ class SqlLogs:
         return held
 
     async def close(self) -> None:
-        """The driver is the store's."""
+        """Nothing to close: the driver is the store's."""
 
 
 def next_portion(rows: int, took: float) -> int:
-    """How many rows to forget at once after `rows` took `took` seconds."""
+    """How many rows to delete in the next transaction after `rows` took `took` seconds."""
     if took < SHORT:
         return min(MOST, 2 * rows)
     return max(FEWEST, rows // 2) if took > LONG else rows
@@ -81,13 +81,13 @@ def _row(chunk: LogChunk, at_ms: int) -> Row:
 
 
 def _append(chunks: Sequence[LogChunk]) -> Steps[None]:
-    """Keep chunks under the database's time: their age is measured by that clock; those of nodes may be wrong."""
+    """Keep chunks with the database's time: their age is measured by that clock, because nodes' clocks may be wrong."""
     ((now_ms,),) = yield SqlQuery("now")
     yield SqlBatch("keep_output", [_row(chunk, int(now_ms)) for chunk in chunks])
 
 
 def _read(run: str, attempt: int, offset: int) -> Steps[bytes]:
-    """From the one chunk that may begin before `offset` on; chunks that fit on to each other, up to one's size."""
+    """Reads from the one chunk that may begin before `offset` on: adjoining chunks, up to the size of one."""
     rows = yield SqlQuery("output", (run, attempt, offset - CHUNK, offset + CHUNK))
     found = b""
     for place, data in rows:
@@ -102,7 +102,7 @@ def _is_whole(run: str, attempt: int) -> Steps[bool]:
 
 
 def _forget(runs: Sequence[str], rows: int, keys_parameter: KeysParameter) -> Steps[bool]:
-    """Forget some rows; is there anything left?"""
+    """Delete some rows; returns whether there are more."""
     those = keys_parameter(list(runs))
     yield SqlQuery("forget_output", (those, rows))
     return bool((yield SqlQuery("output_is_there", (those,))))
@@ -114,7 +114,7 @@ def _size(run: str) -> Steps[int]:
 
 
 def _sizes(after: str) -> Steps[list[tuple[str, int]]]:
-    """The next runs behind `after`, and the bytes of their output."""
+    """The next runs after `after`, and the bytes of their output."""
     return [(run, int(size)) for run, size in (yield SqlQuery("output_sizes", (after, MEASURED)))]
 
 

@@ -1,8 +1,8 @@
 """The logs of the attempts that run here: taken in as they come, and written down each second.
 
 What is not written down yet is in memory, and is lost with the node; that is at most what came in the last second or
-two. While the place where logs are kept is out of reach it stays there, within the bound of each log; of attempts that
-are over, within a bound for all of them, and the oldest are given up beyond that.
+two. While the place where logs are kept is out of reach it stays in memory, within the bound of each log. Logs of
+attempts that are over share a bound; beyond it the oldest are dropped.
 """
 
 import asyncio
@@ -21,23 +21,23 @@ from rota.model.errors import Invalid, RotaError, Unavailable, Unknown
 log = logging.getLogger(__name__)
 
 EVERY = 1.0
-"""Seconds between two times of writing down."""
+"""Seconds between two writes."""
 
 AT_ONCE = 1024 * 1024
-"""Bytes that are written down in one go."""
+"""Bytes written in one call."""
 
 HELD = 64 * 1024 * 1024
-"""Bytes of logs of attempts that are over, which wait in memory for a place that is out of reach."""
+"""Bytes of logs of finished attempts that wait in memory while the place for logs is out of reach."""
 
 EACH = 1024
-"""Bytes that a log takes beside what is in it."""
+"""Bytes of memory that a log takes besides its content."""
 
 LogKey: TypeAlias = tuple[str, int]
 """A run and the number of the attempt."""
 
 
 class RunLog(Bounded):
-    """The log of one attempt that runs here, or did a moment ago."""
+    """The log of an attempt that runs here, or has just ended."""
 
     def __init__(self, key: LogKey, most: int) -> None:
         super().__init__(most)
@@ -61,7 +61,7 @@ class RunLogs:
         found.feed(data)
 
     def close(self, key: LogKey) -> int:
-        """An attempt is over: how many bytes of its log are kept."""
+        """An attempt is over; returns how many bytes of its log are kept."""
         found = self._live.get(key)
         if found is None:
             return 0
@@ -69,7 +69,7 @@ class RunLogs:
         return found.size
 
     async def keep(self, kept: Logs) -> None:
-        """Write down what comes, for ever."""
+        """Write the logs as they grow, until cancelled."""
         self._kept = kept
         try:
             while True:
@@ -80,7 +80,7 @@ class RunLogs:
             self._kept = None
 
     async def write_down(self) -> None:
-        """Write down all that has come; what cannot be written now stays for the next time."""
+        """Write all that has come; what cannot be written now stays for the next call."""
         kept = self._kept
         if kept is None:
             return
@@ -95,7 +95,7 @@ class RunLogs:
                     self._give_up_surplus()
                     return
                 except RotaError as error:
-                    if isinstance(error, Invalid) and len(chunks) > 1:  # it may be one of them: each alone, then
+                    if isinstance(error, Invalid) and len(chunks) > 1:  # it may be one of them: write each alone
                         portions.extendleft([chunk] for chunk in reversed(chunks))
                         continue
                     runs = sorted({chunk.run for chunk in chunks})
@@ -104,7 +104,7 @@ class RunLogs:
                 self._forget(chunks)
 
     def has(self, attempt: AttemptId) -> bool:
-        """Is there something of a log in memory, or was there a moment ago?"""
+        """Is a part of a log in memory, or was it a moment ago?"""
         return (attempt.run, attempt.number) in self._live
 
     def unwritten(self, attempt: AttemptId, offset: int) -> LogPiece | None:
@@ -119,14 +119,14 @@ class RunLogs:
         for live in list(self._live.values()):
             live.glimpse(self._clock.monotonic())
             pieces = live.sealed()
-            if live.is_closed and not pieces:  # all was written down before anybody knew that it was all
+            if live.is_closed and not pieces:  # all was written before the log was known to be complete
                 pieces = [(live.size, b"")]
             for place, data in pieces:
                 is_last = live.is_closed and place + len(data) == live.size
                 yield LogChunk(*live.key, place, data, is_last)
 
     def _give_up_surplus(self) -> None:
-        """An outage must not fill the memory: the oldest logs that are over go."""
+        """Drop the oldest finished logs, so that an outage cannot fill the memory."""
         over = [live for live in self._live.values() if live.is_closed]
         held = sum(live.held + EACH for live in over)
         given_up = 0
@@ -140,7 +140,7 @@ class RunLogs:
             log.error("logs given up", extra={"runs": given_up, "why": "they wait for too long"})
 
     def _forget(self, chunks: Iterable[LogChunk]) -> None:
-        """What is written down need not be held; nor need a log that is closed and whole."""
+        """Drop from memory what is written, and logs that are closed and whole."""
         for chunk in chunks:
             live = self._live.get((chunk.run, chunk.attempt))
             if live is None:

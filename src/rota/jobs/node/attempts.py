@@ -1,4 +1,4 @@
-"""One attempt of a run on this node: what was accepted, how it is handed on, and what is to be said of its end."""
+"""One attempt of a run on this node: what was accepted, how it is passed on, and how its outcome is determined."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ from rota.runtime.system import kernel
 
 Ended: TypeAlias = Callable[[Outcome], None]
 SourceEnded: TypeAlias = Callable[[str, bytes], None]
-"""Called once with the error that asking a source ended with, or nothing, and with what it listed."""
+"""Called once with the error with which asking a source ended, or an empty string, and the list."""
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Ending:
     kill_at: Instant
     kin: list[kernel.Kin]
     is_asked: bool = False
-    """Was TERM sent? It cannot be while the agent has not heard the process id."""
+    """Was TERM sent? Not possible before the agent knows the process id."""
 
 
 @dataclass(eq=False)
@@ -49,7 +49,7 @@ class Running:
     listed: SourceEnded | None = None
     seat: "ExecutorSeat[Running] | None" = None
     since: Instant | None = None
-    """When it became the first of its seat, and may have begun."""
+    """When it became the first of its seat, so that it may have begun."""
 
     started: datetime | None = None
     answer: AttemptAnswer | None = None
@@ -58,22 +58,22 @@ class Running:
 
     @property
     def key(self) -> LogKey:
-        """By which its log is found."""
+        """The key of its log."""
         return self.order.run, self.order.attempt
 
     @property
     def is_warm(self) -> bool:
-        """Is it for an executor?"""
+        """Does it run in an executor?"""
         return not needs_process(self.order)
 
 
 def needs_process(order: RunOrder) -> bool:
-    """Has it a process of its own? Also one with more to tell than an order to an executor can hold."""
+    """Does it have a process of its own? So does one whose order is too large for an executor."""
     return order.mode == Mode.PROCESS or bool(order.argv) or len(order.payload) > LONGEST_ORDER // 2
 
 
 def attempt_of(order: RunOrder) -> Attempt:
-    """What the worker is told of it."""
+    """The attempt as its worker gets it."""
     return Attempt(
         order.run,
         order.attempt,
@@ -90,7 +90,7 @@ def attempt_of(order: RunOrder) -> Attempt:
 
 
 def missing(order: RunOrder) -> str:
-    """Why a command cannot be run here, or nothing."""
+    """Why a command cannot be run here; empty if it can."""
     program, path = order.argv[0], order.env.get("PATH", os.environ.get("PATH"))
     if order.cwd is not None and not os.path.isdir(order.cwd):
         return f"this node has no folder {order.cwd}; make it, or label the nodes that have it"
@@ -101,7 +101,7 @@ def missing(order: RunOrder) -> str:
 
 
 def answered(answer: AttemptAnswer, log_bytes: int) -> Outcome:
-    """The outcome that the worker told."""
+    """The outcome that the worker reported."""
     return Outcome(
         state=RunState.FAILED if answer.error else RunState.SUCCEEDED,
         started=datetime.fromtimestamp(answer.started, UTC),
@@ -115,7 +115,8 @@ def answered(answer: AttemptAnswer, log_bytes: int) -> Outcome:
 
 
 def fallen(running: Running, worker: Worker, why: str, log_bytes: int, now: Instant) -> Outcome:
-    """What came of an attempt whose worker has ended: it was stopped, or it answered, or its process says it."""
+    """The outcome of an attempt whose worker has ended: it was stopped, or had answered, or its process's status
+    decides."""
     end, answer = worker.end, running.answer
     if answer is not None and running.ending is None:
         outcome = answered(answer, log_bytes)

@@ -36,10 +36,10 @@ class Endings:
         clock: Clock,
     ) -> None:
         self.dying: list[Running] = []
-        """Those whose worker is gone, and of which something else may be left."""
+        """Attempts whose worker is gone, and of which other processes may be left."""
 
         self.stop_at: Instant | None = None
-        """When what runs then is stopped; None: it may take its time."""
+        """When running attempts are stopped; None: there is no such limit."""
 
         self._crew, self._grace, self._clock = crew, config.grace.total_seconds(), clock
         self._open, self._seating, self._logs = open_attempts, seating, logs
@@ -50,7 +50,7 @@ class Endings:
             return True
         seat = running.seat
         if seat is not None and seat.orders is not None:
-            # First nothing waits behind it, then what was answered is heard: if it is not over now, the executor runs
+            # First withdraw what waits behind it, then read what was answered: if it is not over now, the executor runs
             # it and nothing else, and no other attempt is hit.
             self._seating.withdraw(seat)
             assert seat.tap is not None
@@ -68,7 +68,7 @@ class Endings:
         return True
 
     def fell(self, running: Running, worker: Worker, why: str) -> None:
-        """The worker that ran it is gone."""
+        """The worker that ran it has ended."""
         if running.listed is not None:
             self._open.end(running, Outcome(state=RunState.LOST, error=f"worker lost: {why}"))
             return
@@ -82,7 +82,7 @@ class Endings:
             self._open.end(running, outcome)
 
     def look(self, now: Instant) -> None:
-        """Stop what has had its time; kill what was asked to stop and does not."""
+        """Stop attempts that have exceeded their time; kill those that were asked to stop and did not."""
         for running in list(self._open.running.values()):
             self._look_at(running, now)
         for running in list(self.dying):
@@ -123,7 +123,7 @@ class Endings:
             self.stop(running, RunState.INTERRUPTED, "its node stops")
 
     def _finish_if_dead(self, running: Running, now: Instant) -> None:
-        """An attempt that was stopped is over when nothing of it is left."""
+        """A stopped attempt is over when none of its processes is left."""
         assert running.ending is not None
         assert running.outcome is not None
         running.ending.kin = kernel.still_there(running.ending.kin)
@@ -135,7 +135,7 @@ class Endings:
 
 
 def _ask(ending: Ending, worker: Worker) -> None:
-    """Send TERM once, as soon as the worker's process is known, and note who belongs to it."""
+    """Send TERM once, as soon as the worker's process id is known, and note the processes that belong to it."""
     if worker.pid is None:
         return
     ending.kin = kernel.kin_of(worker.pid) or ending.kin

@@ -1,13 +1,13 @@
 """Where functions of jobs run: executors, which are warm and do one attempt after another, and workers for one alone.
 
-Orders reach an executor through a socket that keeps their bounds, one at a time: an order that it has not taken from
-there, the agent can take back, whatever the executor is busy with. Answers go the way of the output
-(`jobs.node.output`). The function has the main thread, and there is no other.
+Orders reach an executor through a socket that keeps message boundaries, one at a time. The agent can take back an order
+that the executor has not read, whatever the executor is doing. Answers go the way of the output (`jobs.node.output`).
+The function has the main thread, and there is no other.
 
 TERM asks the attempt that runs to stop; an executor takes nothing new after it. Whatever does not stop, the agent ends
 with its whole process group.
 
-Executors ask sources for their lists, too; those come back over the channel, for they may be long.
+Executors ask sources for their lists, too; these come back over the channel, because they may be long.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class _ExecutorStopped(BaseException):
 
 
 def be_executor(app: App, setup: Setup) -> None:
-    """Run attempts until there are to be no more, or until the agent is gone."""
+    """Run attempts until the agent closes the queue, or is gone."""
     halt, extras = AttemptStop(), setup.extras
     desk = _AttemptLoop(app, setup.brief.mark, extras[OUTPUT], Pipe(setup.sock), halt)
     inbox = OrderQueue(socket.socket(fileno=extras[ORDERS]), halt)
@@ -63,7 +63,7 @@ def be_executor(app: App, setup: Setup) -> None:
 
 
 class OrderQueue:
-    """Where the orders of an executor come from, until it is asked to end."""
+    """The queue of an executor's orders, until it is asked to end."""
 
     def __init__(self, sock: socket.socket, halt: AttemptStop) -> None:
         self._sock, self._halt = sock, halt
@@ -78,7 +78,7 @@ class OrderQueue:
             raise _ExecutorStopped
 
     def next(self) -> bytes:
-        """The next order; nothing if there will be none: the agent is gone, or has asked for the end."""
+        """The next order; empty if there will be none: the agent is gone, or has asked for the end."""
         try:
             while not self._halt.stopping:
                 self._is_waiting = True
@@ -92,7 +92,7 @@ class OrderQueue:
 
 
 def be_run(app: App, setup: Setup) -> None:
-    """Run the one attempt of this worker."""
+    """Run this worker's single attempt."""
     brief, halt = setup.brief, AttemptStop()
     assert brief.attempt is not None
     signal.signal(signal.SIGTERM, lambda *_: halt.ask())
@@ -100,7 +100,7 @@ def be_run(app: App, setup: Setup) -> None:
 
 
 class _AttemptLoop:
-    """Runs attempts and answers them."""
+    """Runs attempts and writes their answers."""
 
     def __init__(self, app: App, mark: bytes, output: int, pipe: Pipe | None, halt: AttemptStop) -> None:
         self._app, self._mark, self._halt = app, mark, halt
@@ -116,7 +116,7 @@ class _AttemptLoop:
         return self._pipe
 
     def run(self, attempt: Attempt) -> None:
-        """Run one attempt, and write its answer behind its output."""
+        """Run one attempt, and write its answer after its output."""
         started, began, used = time.time(), time.monotonic(), _used()
         if attempt.source:
             self.pipe.send(self._ask(attempt))
@@ -143,13 +143,13 @@ class _AttemptLoop:
             return Listed(attempt.attempt, sendable(str(error)))
         except (SystemExit, asyncio.CancelledError) as error:
             return Listed(attempt.attempt, f"it raised {type(error).__name__}")
-        except BaseException as error:  # libraries have their own, beside Exception; the executor lives on
+        except BaseException as error:  # some libraries raise BaseExceptions of their own; the executor lives on
             log.exception("source failed", extra={"kind": attempt.source})
             return Listed(attempt.attempt, described(error))
 
 
 def _used() -> float:
-    """Processor seconds of this process, and of its children that it has waited for."""
+    """Processor seconds of this process, and of children that it has waited for."""
     times = os.times()
     return time.process_time() + times.children_user + times.children_system
 
@@ -163,7 +163,7 @@ def _flush() -> None:
 
 
 def ask_source(app: App, name: str) -> bytes:
-    """The resources that the source of a kind lists, as JSON; whatever it raises comes through."""
+    """The resources that the source of a kind lists, as JSON; whatever it raises passes through."""
     kind = app.resources.get(name)
     if kind is None or kind.own_source is None:
         raise Invalid(f'the app has no source of resource "{name}"')

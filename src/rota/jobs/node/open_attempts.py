@@ -1,4 +1,5 @@
-"""The attempts of a node that are accepted and not over: how many executors they take, and who is told of their end."""
+"""The attempts of a node that are accepted and not over: how many executors they take, and the callbacks for their
+ends."""
 
 import asyncio
 import math
@@ -12,7 +13,7 @@ from rota.jobs.node.seating import Seating
 
 @dataclass
 class _OutcomeDelivery:
-    """Outcomes on their way to whoever waits for them."""
+    """Outcomes on their way to the callbacks that wait for them."""
 
     waiting: list[tuple[Ended, Outcome]] = field(default_factory=list)
     is_due: bool = False
@@ -27,23 +28,23 @@ class OpenAttempts:
 
         self.running: dict[LogKey, Running] = {}
         self.is_busy = asyncio.Event()
-        """Set when there may be something to look after."""
+        """Set when there may be something to do."""
 
         self._seating, self._logs = seating, logs
         self._load = 0.0
         self._told = _OutcomeDelivery()
 
     def room(self, depth: float = 1.0) -> int:
-        """How many more would be accepted, of those of which an executor holds so many."""
+        """How many more attempts would be accepted of a job of which an executor holds `depth`."""
         return max(0, math.floor((self.executors - self._load + 1e-6) * depth))
 
     def full(self, weight: float) -> str:
-        """Why one of this weight has no room, or nothing."""
+        """Why there is no room for an attempt of this weight; empty if there is."""
         is_full = self._load + weight > self.executors + 1e-6
         return f"all {self.executors} executors are taken" if is_full else ""
 
     def take_up(self, running: Running) -> None:
-        """It is accepted; if it has no seat, it waits for one."""
+        """Accept an attempt; without a seat it waits for one."""
         self.running[running.key] = running
         self._load += running.weight
         self.is_busy.set()
@@ -51,10 +52,10 @@ class OpenAttempts:
             self._seating.join(running)
 
     def end(self, running: Running, outcome: Outcome, listed: bytes = b"") -> None:
-        """It is over, and whoever started it is told, once; of a source also what it listed."""
+        """An attempt is over: report its outcome to the caller that started it, once; for a source also its list."""
         if self.running.pop(running.key, None) is None:
             return
-        self._logs.close(running.key)  # also of one that never began: somebody may follow it
+        self._logs.close(running.key)  # also for one that never began: a caller may follow its log
         self._load -= running.weight
         if running.is_warm:
             self._seating.leave(running)
@@ -69,7 +70,8 @@ class OpenAttempts:
             self._tell(running.ended, outcome)
 
     def _tell(self, ended: Ended, outcome: Outcome) -> None:
-        """Tell an outcome soon, with all others of this moment: whoever hears it may well start the next."""
+        """Report an outcome soon, together with all others of this moment: the receiver may well start the next
+        attempts."""
         self._told.waiting.append((ended, outcome))
         if not self._told.is_due:
             self._told.is_due = True

@@ -1,9 +1,9 @@
 """What a worker of runs writes: output as it comes, and between the output of two attempts an answer. Pure.
 
 Standard output and error of such a worker lead into one pipe, which the agent reads. When an attempt has ended, the
-worker writes its answer into the same pipe: a mark that nobody else knows, a length, and how the attempt ended. So the
-end of an attempt's output is exact, an answer costs one write, and what was written is still there when the worker is
-not: an attempt that was answered is never taken for lost.
+worker writes its answer into the same pipe: a secret mark, a length, and how the attempt ended. So the end of an
+attempt's output is exact, an answer costs one write, and what was written survives the worker: an attempt that was
+answered is never taken for lost.
 
 A write of up to `ATOMIC` bytes is never mixed with another's; answers are shorter than that.
 """
@@ -22,24 +22,24 @@ CHUNK = 64 * 1024
 """Bytes of a log that are kept as one piece, at most."""
 
 GLIMPSES = 640
-"""How many glimpses of full size the part of the bound is for that they have."""
+"""The glimpses' share of the bound has room for this many glimpses of full size."""
 
 OFTEN = 64
-"""The next glimpse comes when the time since the beginning was full has grown by this part of it."""
+"""The next glimpse comes when the time since the beginning was full has grown by 1/`OFTEN`."""
 
 _LENGTH = struct.Struct(">H")
 
 
 class AttemptAnswer(msgspec.Struct, frozen=True, array_like=True):
-    """How an attempt ended, in its worker's words."""
+    """How an attempt ended, as its worker reports it."""
 
     attempt: int
     error: str = ""
     exit_code: int | None = None
-    """What it gave to `sys.exit`, if it did."""
+    """The argument of `sys.exit`, if the function called it."""
 
     started: float = 0.0
-    """Seconds since 1970."""
+    """When it started, in seconds since 1970."""
 
     seconds: float = 0.0
     cpu_seconds: float = 0.0
@@ -62,7 +62,7 @@ def shortened(error: str) -> str:
 
 
 class Cutter:
-    """Tells answers from output, in pieces of any size."""
+    """Separates answers from output, in pieces of any size."""
 
     def __init__(self, mark: bytes) -> None:
         self._mark = mark
@@ -89,7 +89,7 @@ class Cutter:
         self._rest = data[held:]
 
     def end(self) -> bytes:
-        """What looked like the beginning of an answer, and was none."""
+        """Return what looked like the beginning of an answer, and was none."""
         rest, self._rest = self._rest, b""
         return rest
 
@@ -102,20 +102,20 @@ class Cutter:
 
 
 class Bounded:
-    """The output of one attempt, of which no more than so many bytes are kept: its beginning and its end.
+    """The output of one attempt, of which at most `most` bytes are kept: its beginning and its end.
 
-    `feed` takes output in. What is to be kept comes to stand in `pieces`, at places that fit on to each other, and
-    stays there until somebody has written it down (`written`). When the beginning is full, a line says so; the end is
-    held back, always the newest of it, and comes with `close`, behind a line that says how much is left out.
+    `feed` takes output in. What is to be kept is put in `pieces`, at adjoining offsets, and stays there until it has
+    been written down (`written`). When the beginning is full, a line says so; the end is held back, always the newest
+    of it, and comes with `close`, behind a line that says how much is left out.
 
-    Until then whoever follows sees glimpses: now and then `glimpse` keeps the newest lines. They come less often the
-    longer it lasts, so that a quarter of the bound is enough for a week.
+    Until then a follower of the log sees glimpses: at intervals `glimpse` keeps the newest lines. They come less often
+    the longer it lasts, so that a quarter of the bound is enough for a week.
     """
 
     def __init__(self, most: int) -> None:
         self.pieces: deque[tuple[int, bytes]] = deque()
         self.size = 0
-        """Bytes kept so far, also those that were written down."""
+        """Bytes kept so far, including those that were written down."""
 
         self.is_closed = False
         self._head_left = most - most // 2
@@ -126,7 +126,7 @@ class Bounded:
         self._open = bytearray()
         self._glimpses_left = most // 4
         self._beyond = self._glimpsed = 0
-        """Bytes that came behind the beginning, and how many of them had come at the last glimpse."""
+        """Bytes that came after the beginning was full, and how many of them had come at the last glimpse."""
 
         self._full_since: float | None = None
         self._glimpsed_at = 0.0
@@ -149,7 +149,7 @@ class Bounded:
                 self._drop()
 
     def glimpse(self, now: float) -> None:
-        """Keep the newest lines, if the beginning is full and the last glimpse is some time ago; `now` in seconds."""
+        """Keep the newest lines, if the beginning is full and the last glimpse is long enough ago; `now` in seconds."""
         fresh = self._beyond - self._glimpsed
         if self.is_closed or not fresh:
             return
@@ -179,7 +179,7 @@ class Bounded:
         return b"".join(reversed(found))
 
     def close(self) -> None:
-        """There is no more."""
+        """The output has ended."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -195,17 +195,17 @@ class Bounded:
         return list(self.pieces)
 
     def written(self, upto: int) -> None:
-        """Everything before this place is written down."""
+        """Everything before this offset is written down."""
         while self.pieces and self.pieces[0][0] + len(self.pieces[0][1]) <= upto:
             self.pieces.popleft()
 
     @property
     def held(self) -> int:
-        """Bytes that are not written down, but for the end that is held back."""
+        """Bytes that are not written down, without the end that is held back."""
         return sum(len(data) for _, data in self.pieces) + len(self._open)
 
     def unwritten(self, place: int) -> bytes | None:
-        """At most a chunk of what stands at a place and is not written down; None if that is written down."""
+        """At most a chunk of what is at an offset and not written down; None if that is written down."""
         for start, data in self.pieces:
             if start <= place < start + len(data):
                 return data[place - start :]
@@ -213,7 +213,7 @@ class Bounded:
         return bytes(self._open[place - start :]) if place >= start else None
 
     def _drop(self) -> None:
-        """Leave out the oldest of the end."""
+        """Drop the oldest part of the end."""
         oldest = self._tail.popleft()
         surplus = min(len(oldest), -self._tail_room)
         if surplus < len(oldest):

@@ -1,4 +1,4 @@
-"""Becoming a program: the worker of a command's attempt gives its process to it.
+"""Becoming a program: the worker of a command's attempt replaces itself with the program.
 
 Nothing of the app runs here. The worker was forked like any other, so the program leads a session of its own, ends with
 the agent, and ends when the node's lease does; it finds out by variables which attempt it is.
@@ -17,15 +17,15 @@ from rota.runtime.worker.roles import Setup
 from rota.sdk.app import App
 
 NOT_FOUND = 127
-"""The exit code by which shells say that a program cannot be run."""
+"""The exit code that shells use for a program that cannot be run."""
 
 
 def become_program(app: App, setup: Setup) -> NoReturn:
-    """Run the program of the worker's attempt in this process; if that cannot be, tell the agent why and end."""
+    """Run the program of the worker's attempt in this process; if that fails, report why to the agent and end."""
     attempt, extras = setup.brief.attempt, setup.extras
     assert attempt is not None
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)  # what Python and Rota ignore, programs expect to end them
+        signal.signal(number, signal.SIG_DFL)  # ignored by Python or Rota; programs expect to be ended by them
     try:
         if attempt.cwd is not None:
             os.chdir(attempt.cwd)

@@ -31,14 +31,14 @@ class RunnableJob(Protocol):
 
 
 class JobLookup(Protocol):
-    """Where jobs are looked up."""
+    """Looks up a declared job by name."""
 
     @property
     def jobs(self) -> Mapping[str, RunnableJob]: ...
 
 
 class AttemptIdentity(Protocol):
-    """Which try of which run it is."""
+    """The run, the attempt and its epoch."""
 
     @property
     def run(self) -> str: ...
@@ -55,20 +55,20 @@ class AttemptIdentity(Protocol):
 
 
 class AttemptStop:
-    """How the attempt that runs is asked to stop. Once is enough: nothing runs here after it."""
+    """How the running attempt is asked to stop. One request is enough: nothing runs here after it."""
 
     def __init__(self) -> None:
         self.stopping = Stopping()
         self._cancel: Callable[[], object] | None = None
 
     def ask(self) -> None:
-        """Stop. May be called by the handler of a signal."""
+        """Request the stop. May be called by the handler of a signal."""
         self.stopping.set()
         if self._cancel is not None:
             self._cancel()
 
     async def carry(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Run a coroutine, which is cancelled when it is asked to stop."""
+        """Run a coroutine, which is cancelled when the stop is requested."""
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
         self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
@@ -81,7 +81,7 @@ class AttemptStop:
 
 
 def run_attempt(app: JobLookup, attempt: AttemptIdentity, halt: AttemptStop) -> tuple[str, int | None]:
-    """Run it: the error it ended with, or nothing, and the exit code that it asked for, if it did."""
+    """Run the attempt; returns its error, or an empty string, and the exit code that it asked for, if any."""
     job = app.jobs.get(attempt.job)
     if job is None:
         return f'the app has no job "{attempt.job}"', None
@@ -103,14 +103,14 @@ def run_attempt(app: JobLookup, attempt: AttemptIdentity, halt: AttemptStop) -> 
         return _exited(error)
     except asyncio.CancelledError:
         return "it was cancelled", None
-    except BaseException as error:  # libraries have their own, beside Exception; the executor lives on
+    except BaseException as error:  # some libraries raise BaseExceptions of their own; the executor lives on
         log.exception("attempt failed", extra={"run": attempt.run, "attempt": attempt.attempt})
         return described(error, LONGEST_ERROR), None
     return "", None
 
 
 def _exited(error: SystemExit) -> tuple[str, int]:
-    """What `sys.exit` means: a number is the exit code, anything else is an error and means 1."""
+    """The meaning of `sys.exit`: a number is the exit code, anything else is an error with exit code 1."""
     if error.code is None or error.code == 0:
         return "", 0
     if isinstance(error.code, int):

@@ -1,6 +1,6 @@
-"""The workers that run attempts, executors and processes for one: what each gets, what it says, and its end.
+"""The workers that run attempts, executors and processes for a single one: what each gets, what it writes, and its end.
 
-A Witness of the crew. What was given to an executor and not begun is given to another when it leaves: orders are either
+A Witness of the crew. Attempts that an executor has not begun are given to another when it leaves: orders are either
 taken by an executor or taken back, never both (`jobs.node.seats`).
 """
 
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class RunWorkers:
-    """What the crew's workers of runs are handed, and what is heard of them."""
+    """What workers of runs are given, and the handling of what they report."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class RunWorkers:
         self._endings, self._leash, self._logs = endings, leash, logs
 
     def outfit(self, brief: Brief) -> Sequence[int]:
-        """What a worker of runs needs: where to write, the deadline, and an executor its orders."""
+        """What a worker of runs needs: where to write, the deadline, and for an executor its orders."""
         if brief.role not in (EXECUTOR, RUN):
             return ()
         orders = Orders() if brief.role == EXECUTOR else None
@@ -59,17 +59,17 @@ class RunWorkers:
         return fds
 
     def was_at_work(self, worker: Worker) -> bool:
-        """Was it in the middle of an attempt? That may do with it what it likes."""
+        """Was the worker running an attempt? Then its end is the attempt's doing, not a fall."""
         seat = self._seating.seats.get(worker.id)
         return seat is not None and bool(seat.held)
 
     def registered(self, worker: Worker) -> None:
-        """An executor may have come."""
+        """A worker can work; if it is an executor, give it attempts."""
         if worker.brief.pool == EXECUTOR:
             self._seating.open(worker)
 
     def draining(self, worker: Worker) -> None:
-        """It finishes what it has begun; what it has not is given to another."""
+        """An executor finishes what it has begun; the rest is given to others."""
         if worker.brief.role == EXECUTOR and (seat := self._seating.seats.get(worker.id)):
             self._seating.withdraw(seat)
             assert seat.orders is not None
@@ -77,15 +77,15 @@ class RunWorkers:
             self._seating.give_soon()
 
     def said(self, worker: Worker, message: Any) -> None:
-        """It answers by its pipe."""
+        """Does nothing: workers of runs answer through their pipe."""
 
     def ended(self, worker: Worker, why: str) -> None:
-        """A worker may be gone, and with it the attempt that it had begun."""
+        """A worker has ended, and with it the attempt that it had begun."""
         seat = self._seating.seats.pop(worker.id, None)
         if seat is None:
             return
         assert seat.tap is not None
-        seat.tap.catch_up()  # its last answers
+        seat.tap.catch_up()  # read its last answers
         self._seating.withdraw(seat)
         seat.close()
         for running in seat.held:
@@ -94,7 +94,7 @@ class RunWorkers:
         self._seating.give_soon()
 
     def _heard(self, seat: ExecutorSeat[Running], piece: bytes | AttemptAnswer) -> None:
-        """A worker wrote something: it is the output, or the answer, of the first attempt that it holds."""
+        """A worker wrote output, or the answer, of the first attempt that it holds."""
         running = seat.held[0] if seat.held else None
         if isinstance(piece, AttemptAnswer):
             if running is not None:
@@ -107,7 +107,7 @@ class RunWorkers:
     def _answered(self, seat: ExecutorSeat[Running], running: Running, answer: AttemptAnswer) -> None:
         running.answer = answer
         if running.ending is not None or seat.orders is None:
-            return  # it is over when its processes are
+            return  # it is over when its processes have ended
         seat.held.popleft()
         if seat.held:
             self._seating.begins(seat.held[0])

@@ -2,10 +2,11 @@
 
 Accepting an attempt reserves an executor, or, if its job is known to be short, a part of one (`jobs.node.pace`); beyond
 that it is refused with a reason. Starting the same attempt under the same epoch again is the same attempt; an older
-epoch is refused. Whoever starts one is told its outcome once, when all its processes are dead and its log is complete.
+epoch is refused. The caller that starts one gets its outcome once, when all its processes are dead and its log is
+complete.
 
-Here is what is accepted, and what the session says; `open_attempts` has what is not over, `seating` which executor
-holds it, `run_workers` what is heard of its worker, `endings` how it is stopped.
+This module accepts attempts and follows the session; `open_attempts` has those that are not over, `seating` decides
+which executor holds one, `run_workers` handles its worker's reports, `endings` stops it.
 
 Attempts belong to the node's session: when it ends they are killed, and if the agent is frozen, their guards do that
 before the lease is over (`runtime.worker.guard`).
@@ -37,16 +38,16 @@ from rota.runtime.worker.guard import AgentLifeline
 EndedOf: TypeAlias = Callable[[RunOrder, Outcome], None]
 
 LOOK = 0.05
-"""Seconds between looks at what runs."""
+"""Seconds between two checks of what runs."""
 
 REMEMBER = 50_000
-"""Attempts that are over and still known by their epoch."""
+"""The number of finished attempts that are still known by their epoch."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class AcceptedRuns:
-    """What is accepted, for as long as the session lasts."""
+    """Accepts attempts and runs them, as long as the session lasts."""
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class AcceptedRuns:
         self._may_act = False
         self._alarm: asyncio.TimerHandle | None = None
 
-    # What it looks like
+    # Views of the state
 
     @property
     def executors(self) -> int:
@@ -79,7 +80,7 @@ class AcceptedRuns:
         return self._open.room()
 
     def room(self, job: str) -> int:
-        """How many more attempts of a job would be accepted; of a short one, more than there are executors."""
+        """How many more attempts of a job would be accepted; for a short one, more than there are executors."""
         return self._open.room(self._seating.paces.depth(job))
 
     @property
@@ -92,20 +93,20 @@ class AcceptedRuns:
         return [each.order for each in self._open.running.values() if each.listed is None]
 
     def has(self, attempt: AttemptId) -> bool:
-        """Is an attempt accepted, and is it not known what came of it?"""
+        """Was an attempt accepted, and is its outcome still unknown?"""
         running = self._open.running.get((attempt.run, attempt.number))
         return running is not None and running.outcome is None
 
-    # What is wanted of it
+    # Requests
 
     def start(self, order: RunOrder, ended: Ended | None = None) -> str:
-        """Accept an attempt; the reason if it is refused, else nothing."""
+        """Accept an attempt; returns the reason if it is refused, or an empty string."""
         why = self._accept(order, ended)
         self._seating.give()
         return why
 
     def start_many(self, orders: Iterable[RunOrder], ended: EndedOf) -> list[str]:
-        """Accept several: for each the reason if it is refused, else nothing."""
+        """Accept several; returns for each the reason if it is refused, or an empty string."""
         reasons = [self._accept(order, partial(ended, order)) for order in orders]
         self._seating.give()
         return reasons
@@ -116,7 +117,7 @@ class AcceptedRuns:
         return running is not None and self._endings.stop(running, RunState.INTERRUPTED, why)
 
     def extend(self, stop_at: float, dead_by: float) -> None:
-        """Attempts may run: they are stopped at the first instant and dead by the second, if nothing more is said."""
+        """Attempts may run: unless extended again, they are stopped at the first instant and dead by the second."""
         self._may_act = True
         self._leash.set(dead_by)
         if self._alarm is not None:
@@ -130,7 +131,7 @@ class AcceptedRuns:
         self._stop_all("its node's lease could not be renewed", grace=max(0.0, left / 2))
 
     def end_session(self) -> None:
-        """The lease is gone or given back: end every attempt now."""
+        """The lease has ended or was given back: end every attempt now."""
         if self._alarm is not None:
             self._alarm.cancel()
         self._stop_all("its node's session ended", grace=0.0)
@@ -142,19 +143,20 @@ class AcceptedRuns:
         self._release_guards()
 
     def _release_guards(self) -> None:
-        """When nothing runs, and nothing may, executors need not die: they have nothing that others could do, too."""
+        """When nothing runs, and nothing may start, lift the deadline: idle executors hold no exclusive work and need
+        not die."""
         if not self._may_act and self._is_over:
             self._leash.set(0.0)
 
     def stop_by(self, when: Instant) -> None:
-        """Take nothing new; attempts that are not over when only the grace is left are stopped."""
+        """Accept nothing new; attempts that are still running when only the grace is left are stopped."""
         self._endings.stop_at = Instant(max(when - self._grace, self._clock.monotonic()))
         self._open.is_busy.set()
 
     # The loop
 
     async def run(self) -> None:
-        """Look after what runs, for ever."""
+        """Check what runs periodically, until cancelled."""
         while True:
             await self._open.is_busy.wait()
             await asyncio.sleep(LOOK)
@@ -164,15 +166,15 @@ class AcceptedRuns:
                 self._rest.set()
 
     async def over(self) -> None:
-        """Return when the last attempt is over, with all of its processes, and that is told."""
+        """Return when the last attempt is over, with all of its processes, and its outcome is reported."""
         while not self._is_over:
             self._rest.clear()
             self._open.is_busy.set()
             await self._rest.wait()
-        await asyncio.sleep(0)  # outcomes are told a turn later
+        await asyncio.sleep(0)  # outcomes are reported one turn later
 
     def look(self) -> None:
-        """End what has had its time, and free what waits behind something long."""
+        """Stop what has exceeded its time, and take back what waits behind a long attempt."""
         now = self._clock.monotonic()
         for seat in self._seating.seats.values():
             assert seat.tap is not None
@@ -187,7 +189,7 @@ class AcceptedRuns:
         return not self._open.running and not self._endings.dying
 
     def tick(self) -> None:
-        """Let executors go that were not needed for a while."""
+        """Let executors leave that were not needed for a while."""
         self._seating.tick()
 
     # Accepting
@@ -218,7 +220,7 @@ class AcceptedRuns:
         return ""
 
     def _unable(self, order: RunOrder) -> str:
-        """Why this node cannot do it at all, or nothing."""
+        """Why this node cannot run it at all; empty if it can."""
         if self._endings.stop_at is not None:
             return "this node is stopping"
         if not self._may_act:
@@ -231,7 +233,7 @@ class AcceptedRuns:
         return "" if has_it else f'this node\'s app has no job "{order.job}"'
 
     def _send_out(self, running: Running) -> str:
-        """Start a process for one attempt; why not, if that cannot be."""
+        """Start a process for one attempt; returns why not, if that fails."""
         try:
             number = self._runner.send_out(attempts.attempt_of(running.order))
         except Unavailable as error:

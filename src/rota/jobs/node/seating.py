@@ -1,7 +1,7 @@
 """Seating: which executor holds which attempts, which of them wait for one, and how many executors there should be.
 
-An executor may hold several attempts of short jobs (`jobs.node.pace`). What waits behind one that takes longer than it
-used to is taken back and given to another; so is what an executor that leaves has not begun.
+An executor may hold several attempts of short jobs (`jobs.node.pace`). Attempts that wait behind one that takes longer
+than expected are taken back and given to another executor; so are those that a leaving executor has not begun.
 """
 
 import asyncio
@@ -25,13 +25,13 @@ IDLE = 60.0
 
 
 class Seating:
-    """The executors of a node, and who waits for them."""
+    """The executors of a node, and the attempts that wait for one."""
 
     def __init__(self, crew: Crew, executors: int, clock: Clock, resized: Callable[[], None]) -> None:
         self._crew, self._executors, self._clock, self._resized = crew, executors, clock, resized
         self.paces = Paces()
         self.seats: dict[int, ExecutorSeat[Running]] = {}
-        """Of every worker of runs, by its number; those with a process for one attempt among them."""
+        """Worker number → its seat, for every worker of runs, including those with a process for one attempt."""
         self.size = 1
         """How many executors there should be."""
         self._open: list[ExecutorSeat[Running]] = []
@@ -41,30 +41,30 @@ class Seating:
         self._gives_soon = False
 
     def join(self, running: Running) -> None:
-        """Have it wait for an executor."""
+        """Have an attempt wait for an executor."""
         self._load += running.weight
         self._waiting.append(running)
 
     def leave(self, running: Running) -> None:
-        """It is over."""
+        """An attempt is over."""
         self._load -= running.weight
 
     def drop(self, running: Running) -> None:
-        """It waits no more."""
+        """An attempt waits no more."""
         self._waiting.remove(running)
 
     def rest(self) -> None:
-        """Nothing is left, and nothing of the sums of its parts."""
+        """Nothing is left: reset the sums, and their rounding errors."""
         self._load = 0.0
 
     def begins(self, running: Running) -> None:
-        """It is the first of its seat."""
+        """An attempt became the first of its seat."""
         running.since, running.started = self._clock.monotonic(), self._clock.wall()
 
     # Giving
 
     def give(self) -> None:
-        """Hand waiting attempts to executors, and want more executors if there are too few."""
+        """Give waiting attempts to executors, and ask for more executors if there are too few."""
         self._gives_soon = False
         while self._waiting:
             running = self._waiting[0]
@@ -79,13 +79,13 @@ class Seating:
             self._grow()
 
     def give_soon(self) -> None:
-        """Once for all answers that come at a time."""
+        """Give attempts once for all answers that come at the same time."""
         if not self._gives_soon:
             self._gives_soon = True
             asyncio.get_running_loop().call_soon(self.give)
 
     def _seat_for(self, job: str) -> ExecutorSeat[Running] | None:
-        """The executor that holds least, if it holds less than this job and what it holds allow."""
+        """The executor that holds least, if it can hold another attempt of this job."""
         best, least = None, self.paces.depth(job)
         for seat in self._open:
             count = len(seat.held)
@@ -98,7 +98,7 @@ class Seating:
     # Taking back
 
     def free_the_stuck(self, now: Instant) -> None:
-        """Take back what waits behind something long."""
+        """Take back what waits behind a long attempt."""
         for seat in list(self._open):
             if len(seat.held) > 1 and (since := seat.held[0].since) is not None and now - since > STUCK:
                 self.paces.note(seat.held[0].order.job, now - since)
@@ -118,20 +118,20 @@ class Seating:
     # Executors come and go
 
     def open(self, worker: Worker) -> None:
-        """An executor has come."""
+        """A new executor is ready."""
         if seat := self.seats.get(worker.id):
             self._open.append(seat)
             self.give()
 
     def reopen(self, seat: ExecutorSeat[Running]) -> None:
-        """It was withdrawn and did nothing wrong: it may be given work again."""
+        """The executor was withdrawn for no fault of its own: it may be given work again."""
         worker = self._crew.workers.get(seat.worker)
         if worker is not None and worker.can_work:
             self._open.append(seat)
             self.give_soon()
 
     def tick(self) -> None:
-        """Let executors go that were not needed for a while."""
+        """Let executors leave that were not needed for a while."""
         now, needed = self._clock.monotonic(), max(1, self._needs())
         if needed >= self.size:
             self._needed = now
@@ -149,6 +149,6 @@ class Seating:
             self._resized()
 
     def _highest_busy_slot(self) -> int:
-        """A pool shrinks from its end, and only over executors that have nothing to do."""
+        """The highest slot in use: a pool shrinks from its end, and only by idle executors."""
         busy = [self._crew.workers.get(seat.worker) for seat in self._open if seat.held]
         return max((worker.brief.slot for worker in busy if worker), default=0)

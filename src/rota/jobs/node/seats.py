@@ -19,7 +19,7 @@ from rota.jobs.node.output import AttemptAnswer, Cutter
 
 READ = 64 * 1024
 ALLOWANCE = 4 * 1024 * 1024
-"""Bytes that one worker may write between two allowances; they are given ten times a second or more."""
+"""Bytes that one worker may write between two allowances; there are at least ten allowances a second."""
 
 A = TypeVar("A")
 
@@ -37,20 +37,20 @@ class Tap:
         self._is_read = True
 
     def allow(self) -> None:
-        """Let it write again as much as anybody may."""
+        """Grant the worker a new allowance."""
         self._left = ALLOWANCE
         if self._fd is not None and not self._is_read:
             self._loop.add_reader(self._fd, self._read)
             self._is_read = True
 
     def catch_up(self) -> None:
-        """Take in what has been written up to now; the pipe holds no more than a few pieces."""
+        """Read what has been written so far; the pipe holds no more than a few pieces."""
         for _ in range(4):
             if not self._take_in():
                 return
 
     def close(self) -> None:
-        """Take in what is left, and let go."""
+        """Read what is left, and close the pipe."""
         self.catch_up()
         if rest := self._cutter.end():
             self._heard(rest)
@@ -64,7 +64,7 @@ class Tap:
             self._is_read = False
 
     def _take_in(self) -> bool | None:
-        """One piece of what is there; None if nothing is, False if nothing will come any more."""
+        """Read one piece; None if nothing is there, False if nothing will come any more."""
         if self._fd is None:
             return False
         try:
@@ -95,7 +95,7 @@ class Orders:
         return self._theirs.fileno()
 
     def send(self, order: bytes) -> bool:
-        """Put one in; False if there is no room now."""
+        """Add an order; False if there is no room now."""
         try:
             self._ours.send(order)
         except (BlockingIOError, ConnectionError):
@@ -103,7 +103,7 @@ class Orders:
         return True
 
     def take_back(self) -> int:
-        """Take out those that the executor has not taken: how many. They are the last that were put in."""
+        """Take out the orders that the executor has not taken, which are the last ones added; returns how many."""
         count = 0
         with contextlib.suppress(BlockingIOError, ConnectionError):
             while self._theirs.recv(1, socket.MSG_DONTWAIT):
@@ -111,18 +111,18 @@ class Orders:
         return count
 
     def finish(self) -> None:
-        """There are no more."""
+        """Close the queue: there are no more orders."""
         with contextlib.suppress(BlockingIOError, OSError):
             self._ours.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """Let go of both ends."""
+        """Close both ends."""
         self._ours.close()
         self._theirs.close()
 
 
 class ExecutorSeat(Generic[A]):
-    """A worker of runs, and what it holds: the first runs, the others wait behind it."""
+    """A worker of runs, and the attempts that it holds: the first runs, the others wait behind it."""
 
     def __init__(self, worker: int, orders: Orders | None) -> None:
         self.worker, self.orders = worker, orders
@@ -130,7 +130,7 @@ class ExecutorSeat(Generic[A]):
         self.tap: Tap | None = None
 
     def give(self, attempt: A, order: bytes) -> bool:
-        """Hand it one more; False if it cannot be."""
+        """Give it one more attempt; False if that is not possible."""
         assert self.orders is not None
         if not self.orders.send(order):
             return False
@@ -138,13 +138,13 @@ class ExecutorSeat(Generic[A]):
         return True
 
     def take_back(self) -> list[A]:
-        """Those that it had not begun; it certainly will not."""
+        """Take back the attempts that it had not begun, and certainly will not."""
         count = self.orders.take_back() if self.orders is not None else 0
         taken = [self.held.pop() for _ in range(count)]
         return taken[::-1]
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close everything that belongs to it."""
         if self.tap is not None:
             self.tap.close()
         if self.orders is not None:

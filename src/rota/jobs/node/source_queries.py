@@ -21,7 +21,7 @@ from rota.runtime.crew.worker import Worker
 from rota.runtime.pipes.brief import Attempt
 
 TICK = 0.5
-"""Seconds between tries while a query is refused."""
+"""Seconds between retries while a query is refused."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -39,7 +39,7 @@ class SourceQueries:
         self._asking: dict[int, Running] = {}
 
     async def ask(self, kind: str, timeout: timedelta) -> bytes:
-        """What the source of a kind lists, as JSON; SourceFailed if nothing comes in time."""
+        """The list of a kind's source, as JSON; SourceFailed if none comes in time."""
         number, refused = next(self._numbers), ""
         answer: asyncio.Future[tuple[str, bytes]] = asyncio.get_running_loop().create_future()
         try:
@@ -61,7 +61,7 @@ class SourceQueries:
         return result
 
     def _begin(self, kind: str, number: int, ended: SourceEnded) -> str:
-        """Have a source asked; the reason if that is refused, else nothing."""
+        """Have a source asked; returns the reason if that is refused, or an empty string."""
         loaded = self._crew.generations.app
         kinds = loaded.app.resources if loaded else ()
         if not any(each.name == kind and each.source_every is not None for each in kinds):
@@ -83,16 +83,16 @@ class SourceQueries:
     # Witness
 
     def registered(self, worker: Worker) -> None:
-        """An executor that comes is given what waits."""
+        """A new executor gets the waiting queries."""
 
     def draining(self, worker: Worker) -> None:
-        """What it has not begun is given to another."""
+        """Queries that the worker has not begun are given to another."""
 
     def said(self, worker: Worker, message: Any) -> None:
-        """A source may have been asked."""
+        """A worker may report the list of a source."""
         if isinstance(message, Listed) and (running := self._asking.get(message.attempt)):
             state = RunState.FAILED if message.error else RunState.SUCCEEDED
             self._open.end(running, Outcome(state=state, error=message.error), message.result)
 
     def ended(self, worker: Worker, why: str) -> None:
-        """What it had begun has failed; `run_workers` says so."""
+        """The query that the worker had begun has failed; `run_workers` reports that."""

@@ -2,7 +2,8 @@
 
 An order is a task this node should run; a `Copy` is a task as one worker runs it. `plan` starts what is missing on the
 host with the fewest tasks, stops what is not ordered, and moves tasks off leaving hosts: first the successor runs, then
-the old copy is stopped, so that a task ends only by hand-over. Both copies have the same task id, slot and epoch.
+the old copy is stopped, so that a task always has a successor before it ends. Both copies have the same task id, slot
+and epoch.
 
 Pure: the node's shell (`resources.node.tasks`) carries the moves out.
 """
@@ -113,5 +114,6 @@ def _runs(copy: Copy, epoch: int | None, hosts: Collection[int]) -> bool:
 
 
 def _is_placed(copies: Collection[Copy], epoch: int, hosts: Collection[int]) -> bool:
-    """Is there a copy that will do, or one that must end first: of another epoch, or stopping where it should run?"""
+    """Is there a copy that can stay, or one that must end first: of another epoch, or stopping where the task should
+    run?"""
     return any(copy.epoch != epoch or copy.worker in hosts for copy in copies)

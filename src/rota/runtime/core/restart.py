@@ -1,8 +1,8 @@
-"""Restart: when something that fell may be started again, and when its falling is a state of its own.
+"""Restart: when a process that fell may be started again, and when its falls are a crash loop.
 
 A slot's `Falls` are those since it last stood long enough. The first restart comes almost at once, each further one
-waits twice as long, up to a limit; from the fifth on the slot is in a crash loop, which people are shown. Nothing is
-ever given up: the cause may be mended from outside.
+waits twice as long, up to a limit; from the fifth on the slot is in a crash loop, which is shown to operators. Restarts
+never stop: the cause may be fixed from outside.
 
 Time arrives as an argument; nothing here reads a clock or waits.
 """
@@ -15,7 +15,7 @@ from rota.kit.time.instant import Instant
 
 
 class RestartPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """How patient to be with what falls."""
+    """How long to wait before a process that fell is restarted."""
 
     first: timedelta = timedelta(milliseconds=100)
     """Wait before the first restart; it doubles with each further fall."""
@@ -24,7 +24,7 @@ class RestartPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """The longest wait."""
 
     settled_after: timedelta = timedelta(seconds=30)
-    """What stood for this long has left its earlier falls behind."""
+    """A process that has stood for this long has left its earlier falls behind."""
 
     loop_after: int = 5
     """Falls in a row that make a crash loop."""
@@ -49,5 +49,5 @@ class Falls(msgspec.Struct, frozen=True):
         return Instant(self.last + min(policy.first * 2**doublings, policy.most).total_seconds())
 
     def is_crash_loop(self, policy: RestartPolicy) -> bool:
-        """Has it fallen so often in a row that somebody should look?"""
+        """Have there been so many falls in a row that an operator should look?"""
         return self.count >= policy.loop_after

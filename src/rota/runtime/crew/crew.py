@@ -1,7 +1,8 @@
 """The crew of a node: its worker processes, and what is wanted of them.
 
-Everything that happens only changes this state and wakes the one loop that plans again and acts (`crew_runner`). What
-loaders and workers say, and their ends, come in by `crew_watch`. The plan is `runtime.crew.plan`'s.
+Everything that happens only changes this state and wakes the one loop that plans again and acts
+(`runtime.crew.runner`). Messages from loaders and workers, and their ends, come in by `runtime.crew.watch`. The plan is
+`runtime.crew.plan`'s.
 """
 
 import asyncio
@@ -43,14 +44,14 @@ class Crew:
         self.generations, self.policy = generations, policy
         self._config, self._clock = config, clock
 
-    # What it looks like
+    # Views of the state
 
     def of_pool(self, name: str) -> list[Worker]:
         """The workers of one pool."""
         return [worker for worker in self.workers.values() if worker.brief.pool == name]
 
     def snapshot(self) -> plans.CrewState:
-        """As the plan sees it."""
+        """The state as `plan` sees it."""
         return plans.CrewState(
             pools={name: post.pool for name, post in self.posts.items()},
             target=self.generations.current,
@@ -63,17 +64,17 @@ class Crew:
         )
 
     def _start_timeout(self) -> timedelta:
-        """How long a worker may take to register; one that imports the app itself has the time of an import, too."""
+        """How long a worker may take to register; one that imports the app itself also has the time of an import."""
         config, imports = self._config, any(loader.spawns for loader in self.generations.able().values())
         return max(config.start_timeout, config.load_timeout) if imports else config.start_timeout
 
     def is_settled(self) -> bool:
-        """Is everything but tasks manned by the current generation?"""
+        """Has everything but tasks its workers, of the current generation?"""
         current = self.generations.current
         return current > 0 and plans.is_settled(self.snapshot(), current)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until `condition` holds; looked at after every change."""
+        """Wait until `condition` holds; it is checked after every change."""
         async with self.changed:
             await self.changed.wait_for(condition)
 
@@ -91,7 +92,7 @@ class Crew:
         self.wake()
 
     def extend(self, deadline: Deadline | None) -> None:
-        """Pass on until when this node's exclusive work may go on; None: it may not."""
+        """Send workers until when this node's exclusive work may go on; None: it may not."""
         was_over = self.deadline is None
         self.deadline = deadline
         if deadline is not None:
@@ -102,13 +103,13 @@ class Crew:
                 self.wake()
 
     def kill_exclusive(self, why: str) -> None:
-        """End every worker whose work nobody else may do at the same time."""
+        """End every worker whose work must not run twice at the same time."""
         for worker in self.workers.values():
             if worker.brief.order is not None and worker.brief.order.is_exclusive:
                 worker.kill(why)
 
     def replace(self, number: int, why: str, *, now: bool) -> None:
-        """Put another in a worker's place: after it, or at once if it need not finish what it has. That is no fall."""
+        """Replace a worker: after it has ended, or at once if it need not finish its work. That is no fall."""
         worker = self.workers.get(number)
         if worker is None or worker.why_killed:
             return
@@ -120,7 +121,7 @@ class Crew:
         self.wake()
 
     def dismiss(self, number: int, *, is_limited: bool = False) -> None:
-        """A worker will end by itself; that is no fall. If it `is_limited`, it has `drain` for that from now on."""
+        """A worker will end by itself; that is no fall. With `is_limited` it must do so within `drain` from now on."""
         worker = self.workers.get(number)
         if worker is None:
             return

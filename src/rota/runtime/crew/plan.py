@@ -41,13 +41,13 @@ class WorkerPool(msgspec.Struct, frozen=True):
     name: str
     count: int
     breaks_first: bool = False
-    """Must the old one be gone before the new one starts?"""
+    """Must the old worker be gone before the new one starts?"""
 
     version: int = 0
-    """Which piece of work it is for: the epoch of a task."""
+    """Which piece of work the pool is for: the epoch of a task."""
 
     needs_lease: bool = False
-    """Is this work that nobody else may do at the same time?"""
+    """Is this work that must not run twice at the same time?"""
 
     generation: int | None = None
     """The generation it wants, if not the target: a canary's."""
@@ -65,10 +65,10 @@ class CrewMember(msgspec.Struct, frozen=True):
     generation: int
     phase: WorkerPhase
     since: Instant
-    """When it came into its phase."""
+    """When it entered its phase."""
 
     worn: str = ""
-    """Why it should be replaced, if it should."""
+    """Why it should be replaced; empty if it should not."""
 
     drain: timedelta | None = timedelta(seconds=10)
     """How long it may take to end, None for as long as its work takes; its pool may be gone by then."""
@@ -150,7 +150,7 @@ def plan(crew: CrewState, now: Instant) -> CrewPlan:
 
 
 def is_settled(crew: CrewState, generation: int) -> bool:
-    """Does every pool have all it wants, ready and of this generation, and nothing else but what drains?
+    """Has every pool all its workers, ready and of this generation, and is there nothing else but draining workers?
 
     Pools of tasks do not count: a task may fail for reasons that no code can change.
     """
@@ -226,7 +226,7 @@ def _drains(
 
 
 def _fitting(members: Iterable[CrewMember], pool: WorkerPool, generation: int) -> list[CrewMember]:
-    """Those that a slot may keep."""
+    """The members that a slot may keep."""
     return [
         member
         for member in members
@@ -254,7 +254,7 @@ def _slot_to_renew(pool: WorkerPool, by_slot: Mapping[int, list[CrewMember]], ge
 
 
 def _late(crew: CrewState, member: CrewMember, now: Instant, waits: list[Instant]) -> str:
-    """Why a member has had its time, or nothing."""
+    """Why a member has exceeded its time; empty if it has not."""
     match member.phase:
         case WorkerPhase.STARTING:
             limit, why = crew.start_timeout, "did not register in time"

@@ -28,20 +28,21 @@ class Post(msgspec.Struct, frozen=True):
     service: str = ""
     group: str = ""
     has_line: bool = False
-    """Do its workers talk to a proxy?"""
+    """Do its workers have a line to a proxy?"""
 
     order: Order | None = None
     drain: timedelta | None = timedelta(seconds=10)
     """How long its workers may take to end; None for as long as their work takes."""
 
     has_loop: bool = False
-    """Do its workers owe a beat? Sync code may take its time; an event loop may not stand still.
+    """Must its workers send a beat? Sync code may block for any time; an event loop may not.
 
-    A stream's worker has a loop in any case: a function that is not async is called beside it."""
+    A stream's worker has a loop in any case: a function that is not async is called beside it.
+    """
 
 
 def canaries(wanted: Mapping[str, Post], generation: int, config: RuntimeConfig) -> dict[str, Post]:
-    """One worker of each sort of the new generation; none for what must not run twice."""
+    """One worker of each sort of the new generation; none for work that must not run twice."""
     found = {}
     for name, post in wanted.items():
         if not post.order and not post.pool.breaks_first and not post.pool.is_task:

@@ -41,10 +41,10 @@ TICK = 0.5
 
 
 class Switch(Protocol):
-    """Who connects workers of services with their proxies."""
+    """Connects workers of services with their proxies."""
 
     def can_connect(self, post: Post, slot: int, generation: int) -> bool:
-        """Is the proxy there that a worker would get its requests from?"""
+        """Is the proxy running that a worker would get its requests from?"""
 
     def connect(self, brief: Brief) -> int | None:
         """The worker's end of a line to its proxy; None if there is no proxy now."""
@@ -85,7 +85,7 @@ class CrewRunner:
     # The loop
 
     async def run(self, progress: Callable[[], None] = lambda: None) -> None:
-        """Plan and act, for ever; `progress` is called at each turn."""
+        """Plan and act, until cancelled; `progress` is called at each turn."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGCHLD, self._watch.reap)
         self._watch.reap()
@@ -107,7 +107,7 @@ class CrewRunner:
             loop.remove_signal_handler(signal.SIGCHLD)
 
     def send_out(self, attempt: Attempt) -> int:
-        """Start a worker for one attempt, beside all pools; its number. Unavailable if nobody can be started now."""
+        """Start a worker for one attempt, outside all pools, and return its number; Unavailable if that fails now."""
         generation = self.crew.generations.current
         loader = self.crew.generations.able().get(generation)
         if loader is None:
@@ -121,12 +121,12 @@ class CrewRunner:
         except OSError as error:
             self._watch.gone(worker, f"it could not be started: {error.strerror}", "not forked")
             raise Unavailable(f"no process could be started: {error.strerror}; try again") from error
-        if worker.id not in self.crew.workers:  # the loader turned out to be gone
+        if worker.id not in self.crew.workers:  # the loader had ended
             raise Unavailable("the app's loader is being started again; try again")
         return worker.id
 
     def _forget_falls_of_the_recovered(self) -> None:
-        """What has stood long enough is in no crash loop any more, and is not shown as if it were."""
+        """Drop the falls of slots that have stood long enough, so that they no longer count or show as crash loops."""
         since = self._clock.monotonic() - self.crew.policy.settled_after.total_seconds()
         for worker in self.crew.workers.values() if self.crew.falls else ():
             if worker.since <= since and self._is_wanted(worker):
@@ -149,12 +149,12 @@ class CrewRunner:
         mend_at = self.crew.generations.mend(self._watch)
         plan = plans.plan(self.crew.snapshot(), self._clock.monotonic())
         for action in plan.actions:
-            # Each step may end what a later one is about: a loader that is told to fork may turn out to be gone.
+            # A step may end what a later one is about: a loader that is asked to fork may have ended.
             match action:
                 case StartWorker(pool=pool, slot=slot, generation=generation):
                     if (post := self.crew.posts.get(pool)) and (loader := self.crew.generations.able().get(generation)):
                         if post.has_line and not (self._switch and self._switch.can_connect(post, slot, generation)):
-                            continue  # the next turn asks again
+                            continue  # the next turn retries
                         if not loader.has_room:
                             loader.when_room(self.crew.wake)
                             continue

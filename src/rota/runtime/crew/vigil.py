@@ -1,7 +1,7 @@
-"""Vigil: which workers stand still, and which are worn.
+"""Vigil: which workers are stuck, and which are worn.
 
-A worker with an event loop owes a beat; one that is silent for `stall_after` is made to write down its stacks and is
-then killed. If it was our own loop that was late, or the machine asleep, the time counts for nobody.
+A worker with an event loop must send beats; one that is silent for `stall_after` is made to write down its stacks and
+is then killed. Time in which the agent's own loop was late, or the machine asleep, does not count.
 """
 
 import asyncio
@@ -19,23 +19,23 @@ from rota.runtime.crew.worker import Worker
 from rota.runtime.worker.stacks import STACKS_WAIT
 
 OWN_DELAY = 2.0
-"""Seconds without a look after which it is we who were deaf."""
+"""Seconds without a turn of the agent's own loop after which the silence of workers does not count."""
 
 WEIGH = 2.0
-"""Seconds between looks at age, count and memory."""
+"""Seconds between two checks of age, count and memory."""
 
 
 class Vigil:
-    """Looks at all workers, again and again."""
+    """Checks all workers, periodically."""
 
     def __init__(self, config: RuntimeConfig, clock: Clock, tell: Tell) -> None:
         self._config, self._clock, self._tell = config, clock, tell
         self._looked = self._weighed = clock.monotonic()
         self.beat = min(1.0, config.stall_after.total_seconds() / 4)
-        """Seconds between the beats that workers owe."""
+        """Seconds between the beats of a worker."""
 
     def look(self, workers: Iterable[Worker], posts: Mapping[str, Post]) -> None:
-        """End those that stand still; mark those that are worn."""
+        """Kill the workers that are stuck; mark those that are worn."""
         now = self._clock.monotonic()
         was_deaf = now - self._looked > OWN_DELAY
         is_time_to_weigh = now - self._weighed >= min(WEIGH, self.beat)

@@ -1,8 +1,8 @@
-"""What is heard of a node's workers: from their loaders, from themselves, and when they end.
+"""Reports about a node's workers: from their loaders, from themselves, and of their ends.
 
-It changes the crew's state, has witnesses know, and wakes the loop. A worker's end is known from whoever notices first:
-the agent that reaps it, the loader that does, the handle that becomes readable, the channel that closes. All lead to
-`gone`, once.
+It changes the crew's state, notifies the witnesses, and wakes the loop. A worker's end is reported by the first to
+notice: the agent that reaps it, the loader that does, the handle that becomes readable, the channel that closes. All
+lead to `gone`, once.
 """
 
 import asyncio
@@ -25,33 +25,33 @@ from rota.runtime.system import kernel
 from rota.runtime.worker.stacks import Stacks
 
 STATUS_WAIT = 0.3
-"""Seconds to wait for the status of a worker that has ended, from whoever reaps it."""
+"""Seconds to wait for the exit status of a worker, from the process that reaps it."""
 
 REASON = 1000
-"""Characters of a reason: an app's error may be of any length, and this one goes into the store."""
+"""Characters of a reason that are kept: an app's error may be of any length, and this one goes into the store."""
 
 KEEP_STATUS = 5.0
-"""Seconds to keep the status of a child that nobody knows: its birth may not have been told yet."""
+"""Seconds to keep the status of an unknown child: the message of its birth may still be on its way."""
 
 
 class Witness(Protocol):
-    """Who is told what happens to workers."""
+    """Gets the events of workers."""
 
     def registered(self, worker: Worker) -> None:
-        """It can work."""
+        """The worker can work."""
 
     def said(self, worker: Worker, message: Any) -> None:
-        """It said something that the crew has no use for."""
+        """The worker sent a message that the crew has no use for."""
 
     def draining(self, worker: Worker) -> None:
-        """It should take nothing new; whoever gave it work sends Finish when it may end."""
+        """The worker should take nothing new; the witness that gave it work sends Finish when it may end."""
 
     def ended(self, worker: Worker, why: str) -> None:
-        """It is gone."""
+        """The worker has ended."""
 
 
 class CrewWatch:
-    """What is heard of the workers of one node. The Listener of its loaders."""
+    """Receives the reports about the workers of one node. The Listener of its loaders."""
 
     def __init__(
         self,
@@ -62,25 +62,26 @@ class CrewWatch:
         witnesses: Iterable[Witness] = (),
         excuses: Iterable[Callable[[Worker], bool]] = (),
     ) -> None:
-        """`excuses` say whether a worker fell because of what it was given to do: its successor need not wait then."""
+        """`excuses` say whether a worker fell because of the work it was given: its successor then starts without a
+        wait."""
         self.witnesses = list(witnesses)
         self._crew, self._clock, self._tell, self._stacks = crew, clock, tell, stacks
         self._excuses = tuple(excuses)
         self._by_pid: dict[int, Worker] = {}
         self._statuses: dict[int, tuple[kernel.EndedProcess, Instant]] = {}
 
-    # What the system says
+    # Reports of the operating system
 
     def reap(self) -> None:
-        """Take the status of every child that has ended."""
+        """Take the exit status of every child that has ended."""
         for ended in kernel.ended_children():
             if not self._crew.generations.has_reaped(ended.pid, ended.status):
                 self.reaped(ended)
 
-    # What loaders say (a Listener)
+    # Reports of loaders (a Listener)
 
     def forked(self, worker: int, pid: int) -> None:
-        """A worker is there."""
+        """A worker was forked."""
         found = self._crew.workers.get(worker)
         if found is None:
             return
@@ -90,12 +91,12 @@ class CrewWatch:
         self.known(found)
 
     def refused(self, worker: int, why: str) -> None:
-        """A worker is not there, and why."""
+        """A worker could not be forked, for this reason."""
         if found := self._crew.workers.get(worker):
             self.gone(found, why, "not forked")
 
     def reaped(self, ended: kernel.EndedProcess) -> None:
-        """Somebody's child ended."""
+        """A child of a loader, or of the agent, has ended."""
         if worker := self._by_pid.get(ended.pid):
             worker.end = ended
             self.gone(worker, worker.why_killed or describe(ended.status), _sort(worker, ended.status))
@@ -105,7 +106,7 @@ class CrewWatch:
         self._statuses[ended.pid] = (ended, now)
 
     def loader_changed(self, loader: Loader) -> None:
-        """It has loaded, or it is gone; then those it was asked for will not come."""
+        """The loader has loaded its app, or has ended; then the workers it was asked for will not come."""
         if not loader.is_alive:
             self._crew.generations.ended(loader)
             for worker in list(self._crew.workers.values()):
@@ -113,7 +114,7 @@ class CrewWatch:
                     self.gone(worker, "its loader ended", "not forked")
         self._crew.wake()
 
-    # What workers say
+    # Reports of workers
 
     def heard(self, worker: Worker, message: Any) -> None:
         """A message came on a worker's channel."""
@@ -135,7 +136,8 @@ class CrewWatch:
                     witness.said(worker, message)
 
     def silent(self, worker: Worker) -> None:
-        """Its channel ended: it has, or will at once. One that became a program closed it then, and works on."""
+        """The channel ended: the worker has ended, or is about to. A worker that became a program closed it then, and
+        works on."""
         if worker.brief.attempt is not None and worker.brief.attempt.argv:
             return
         asyncio.get_running_loop().call_later(STATUS_WAIT, self._gone_for_sure, worker)
@@ -143,7 +145,7 @@ class CrewWatch:
     # Ends
 
     def known(self, worker: Worker) -> None:
-        """Its process id is known: watch for its end."""
+        """The process id is known: watch for its end."""
         assert worker.handle is not None
         pid = worker.handle.pid
         self._by_pid[pid] = worker
@@ -160,7 +162,7 @@ class CrewWatch:
 
     def _gone_for_sure(self, worker: Worker) -> None:
         if worker.id in self._crew.workers:
-            worker.kill("closed its channel")  # if it lives, it cannot be told anything
+            worker.kill("closed its channel")  # if it lives, it can no longer be reached
             self.gone(worker, worker.why_killed, "lost")
 
     def gone(self, worker: Worker, why: str, sort: str) -> None:
@@ -168,7 +170,7 @@ class CrewWatch:
         if worker.id not in self._crew.workers:
             return
         if worker.channel is not None:
-            worker.channel.drain()  # its last words may say that its work was done, or why it could not be
+            worker.channel.drain()  # its last messages may report that its work was done, or why it failed
         why = (worker.last_words or worker.why_killed or why)[:REASON]
         if self._crew.workers.pop(worker.id, None) is None:
             return
@@ -209,12 +211,12 @@ class CrewWatch:
 
 
 def _name(worker: Worker) -> str:
-    """The worker, as events name it."""
+    """The worker's name in events."""
     return f"{worker.brief.pool}/{worker.brief.slot}"
 
 
 def _sort(worker: Worker, status: int) -> str:
-    """The sort of reason a worker ended for; few, so that they can be counted by it."""
+    """The category of the reason a worker ended for; there are few, so that ends can be counted by it."""
     if worker.why_killed:
         return "killed by us"
     return "signal" if os.WIFSIGNALED(status) else "exit"

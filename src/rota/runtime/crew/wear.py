@@ -9,14 +9,15 @@ from rota.kit.time import durations
 from rota.model.config import RuntimeConfig
 
 FULL = 0.95
-"""A worker that uses this share of its `max_memory` can hardly do anything any more."""
+"""The share of `max_memory` from which on a worker has too little left to work."""
 
 SETTLED = timedelta(seconds=10)
-"""It is not replaced for that before it is this old: one that is full from the beginning would be again and again."""
+"""Seconds of age before which a full worker is not replaced: one that is full from the start would be again and again.
+"""
 
 
 class Wear(msgspec.Struct, frozen=True):
-    """What a worker has behind it."""
+    """How long a worker has lived, and what it has done and used."""
 
     age: timedelta
     done: int
@@ -24,7 +25,7 @@ class Wear(msgspec.Struct, frozen=True):
 
 
 def worn(wear: Wear, config: RuntimeConfig) -> str:
-    """Why the worker should be replaced, or nothing."""
+    """Why the worker should be replaced; empty if it should not."""
     if config.recycle_age is not None and wear.age >= config.recycle_age:
         return f"it is older than {durations.render(config.recycle_age)}"
     if config.recycle_count is not None and wear.done >= config.recycle_count:

@@ -1,4 +1,4 @@
-"""The agent's hold on one worker process."""
+"""The agent's side of one worker process."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ from rota.runtime.worker.stacks import SIGNAL, STACKS_WAIT
 
 
 class Worker:
-    """One worker, from the wish to fork it until it is reaped."""
+    """One worker, from the request to fork it until it is reaped."""
 
     def __init__(self, brief: Brief, version: int, drain: timedelta | None, now: Instant) -> None:
         self.brief, self.version, self.drain = brief, version, drain
@@ -24,19 +24,19 @@ class Worker:
         self.worn = ""
         self.why_killed = ""
         self.is_cut_short = False
-        """Is it killed in the middle of its work, though it was to end by itself?"""
+        """Is it killed in the middle of its work, although it was to end by itself?"""
 
         self.held_up = ""
-        """What keeps it from ending, if it should have."""
+        """What keeps it from ending; empty if nothing does."""
 
         self.last_words = ""
-        """Why its task ended, if it has one task and that failed."""
+        """Why its task failed, if it has a single task."""
 
         self.done = 0
         """Pieces of work it finished."""
 
         self.end: kernel.EndedProcess | None = None
-        """How it ended and what it used, if whoever reaped it has told."""
+        """How it ended and what it used; None until the process that reaped it has reported that."""
 
         self.handle: kernel.ProcessHandle | None = None
         self.channel: Channel | None = None
@@ -50,7 +50,7 @@ class Worker:
 
     @property
     def is_errand(self) -> bool:
-        """Is it there for one attempt, and no concern of the plan's?"""
+        """Is it there for one attempt only, outside of the plan?"""
         return self.brief.attempt is not None
 
     @property
@@ -60,7 +60,7 @@ class Worker:
 
     @property
     def member(self) -> CrewMember:
-        """As the plan sees it."""
+        """The worker as `plan` sees it."""
         brief = self.brief
         return CrewMember(
             id=brief.worker,
@@ -76,15 +76,15 @@ class Worker:
 
     @property
     def can_work(self) -> bool:
-        """May it be given something? One that was killed is still ready until it is reaped."""
+        """Can it be given work? One that was killed still counts as ready until it is reaped."""
         return self.phase == WorkerPhase.READY and not self.why_killed
 
     def enter(self, phase: WorkerPhase, now: Instant) -> None:
-        """Come into a phase."""
+        """Enter a phase."""
         self.phase, self.since = phase, now
 
     def send(self, message: PipeMessage, fds: list[int] | None = None) -> None:
-        """Tell it something; nothing if it is gone. Descriptors are closed here."""
+        """Send it a message; does nothing if it is gone. Descriptors are closed here."""
         if self.channel is not None:
             self.channel.send(message, fds)
         else:
@@ -93,7 +93,7 @@ class Worker:
 
     @property
     def has_room(self) -> bool:
-        """Has it read most of what was sent? Whoever has much to send waits until it has."""
+        """Has it read most of what was sent? A caller with more to send waits until it has."""
         return self.channel is not None and self.channel.has_room
 
     def when_room(self, callback: Callable[[], None]) -> None:
@@ -102,16 +102,16 @@ class Worker:
             self.channel.when_room(callback)
 
     def kill(self, why: str) -> None:
-        """End it and its group now; `why` is told when it has ended."""
+        """Kill it and its group now; `why` is reported when it has ended."""
         self.why_killed = self.why_killed or why
         if self.handle is not None:
             self.handle.kill()
-        if self.lifeline is not None:  # also ends one whose number we have not heard yet
+        if self.lifeline is not None:  # also ends a worker whose process id is not known yet
             os.close(self.lifeline)
             self.lifeline = None
 
     def cut_short(self, why: str) -> None:
-        """Kill it though it works; it writes down its stacks before, to show at what."""
+        """Kill it during its work; it writes down its stacks first, to show what it was doing."""
         if not self.why_killed:
             self.why_killed, self.is_cut_short = why, True
             self.ask_for_stacks()
@@ -130,7 +130,7 @@ class Worker:
         return os.pread(self.stacks, size, 0).decode(errors="replace")
 
     def let_go(self) -> None:
-        """Close all that belongs to it."""
+        """Close everything that belongs to it."""
         if self.channel is not None:
             self.channel.close()
         if self.handle is not None:

@@ -39,7 +39,7 @@ class Generations:
         """The one that works; 0 before the first was loaded."""
 
         self.previous: int | None = None
-        """The one to go back to."""
+        """The generation to go back to."""
 
         self._timeout, self._policy, self._clock, self._tell = timeout.total_seconds(), policy, clock, tell
         self._code_changed = code_changed
@@ -73,7 +73,7 @@ class Generations:
         return self._loaders.keys() - {self.current, self.previous}
 
     async def load(self, number: int, listener: LoaderListener) -> Loaded:
-        """Import the app for a new generation; LoadError if it cannot be, and nothing of it stays."""
+        """Import the app for a new generation; raises LoadError if it fails, and then nothing of it stays."""
         loader = self._loaders[number] = Loader(self.target, number, listener, self._clock.monotonic())
         self._by_pid[loader.pid] = loader
         reporting = asyncio.create_task(report_import(self.target.app, number, loader.pid), name="import")
@@ -91,7 +91,7 @@ class Generations:
         return loaded
 
     async def load_kept_or_files(self, number: int, listener: LoaderListener) -> None:
-        """Import the app's files, or the code that an earlier life went back to, if they are what it left."""
+        """Import the app's files; or the code an earlier life went back to, if the files have not changed since."""
         kept, app = self.target.kept, self.target.app
         if not kept.find(app, number):
             await self.load(number, listener)
@@ -115,7 +115,8 @@ class Generations:
                 kept.drop()
 
     def settle_on(self, number: int, previous: int | None) -> None:
-        """This generation works now; forget those that nobody will go back to. Their workers drain without them."""
+        """Make this generation the current one; drop those that cannot be gone back to. Their workers drain without a
+        loader."""
         self.previous = previous if previous in self._loaders else None
         self.current, self._falls = number, Falls()
         for other in self._loaders.keys() - {number, previous}:
@@ -136,14 +137,14 @@ class Generations:
             self.drop(number)
 
     def has_reaped(self, pid: int, status: int) -> bool:
-        """Was this one of our loaders? It is told."""
+        """Was this process one of the loaders? If so, it is notified."""
         loader = self._by_pid.pop(pid, None)
         if loader is not None:
             loader.ended(status)
         return loader is not None
 
     def ended(self, loader: Loader) -> None:
-        """A loader is gone."""
+        """A loader has ended."""
         if self._loaders.get(loader.generation) is not loader:
             return
         del self._loaders[loader.generation]
@@ -155,7 +156,8 @@ class Generations:
             self._tell("loader.exited", f"loader {loader.generation}", generation=loader.generation, why=loader.why)
 
     def mend(self, listener: LoaderListener) -> Instant | None:
-        """Start the current generation's loader again if it is gone; when to ask again, if its turn has not come."""
+        """Restart the current generation's loader if it is gone; returns when to call again if it is too early for
+        that."""
         is_there = not self.current or self.current in self._loaders or self._mending is not None
         if is_there or self._is_closing:
             return None
@@ -181,7 +183,7 @@ class Generations:
             self._mending = None
 
     def _has_other_code(self, number: int) -> None:
-        """A loader that was started again is not what its generation was; a reload may have replaced that meanwhile."""
+        """The restarted loader has other code than its generation had. A reload may have replaced that meanwhile."""
         self.drop(number)
         if number == self.previous:
             self.previous = None

@@ -1,7 +1,7 @@
 """The report on an import that takes long: a line in the log now and then, until it ends.
 
-Whoever has started a node and sees nothing happen reads what is being waited for, and from the processor time whether
-the import computes or waits itself.
+It shows an operator who sees nothing happen what the node waits for, and by the processor time whether the import
+computes or waits itself.
 """
 
 import asyncio

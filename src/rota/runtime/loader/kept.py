@@ -57,7 +57,7 @@ class AppSources(msgspec.Struct, frozen=True):
     """The file that this path led to."""
 
     left: str = ""
-    """A digest of what their files said when they were kept: if that changes, somebody put other code there."""
+    """A digest of the content of their files when they were kept: if it differs now, other code was put there."""
 
 
 def collect(target: str, used: AppSources | None = None) -> AppSources:
@@ -86,12 +86,12 @@ def collect(target: str, used: AppSources | None = None) -> AppSources:
 
 
 def _from_here(path: Path) -> Path:
-    """A path as it is found from the working folder, which the node's next life may have elsewhere."""
+    """A path relative to the working folder, which may be another one in the node's next life."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def digest(sources: AppSources) -> str:
-    """A digest of the sources; the same in whatever folder they are."""
+    """A digest of the sources; it does not depend on their folder."""
     folder = os.path.commonpath([os.path.dirname(each.file) for each in sources.modules] or ["/"])
     total = hashlib.blake2b(digest_size=8)
     for each in sources.modules:
@@ -101,7 +101,7 @@ def digest(sources: AppSources) -> str:
 
 
 def packed(sources: AppSources) -> bytes:
-    """The sources as they are kept; empty if they are too large, or if a name cannot be written."""
+    """The sources in the form in which they are kept; empty if they are too large, or if a name cannot be encoded."""
     with contextlib.suppress(UnicodeEncodeError):
         modules = tuple(each for each in sources.modules if each.file.endswith(".py"))
         data = zlib.compress(msgspec.msgpack.encode(replace(sources, modules=modules)), 1)
@@ -110,7 +110,7 @@ def packed(sources: AppSources) -> bytes:
 
 
 def unpacked(data: bytes) -> AppSources:
-    """What was kept; Invalid if this is no such thing."""
+    """The sources that were kept; Invalid if the data is something else."""
     try:
         return msgspec.msgpack.decode(zlib.decompress(data), type=AppSources)
     except (zlib.error, msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -118,7 +118,8 @@ def unpacked(data: bytes) -> AppSources:
 
 
 def use(sources: AppSources) -> str:
-    """Import these modules from here on, whatever their files say; what to load in place of the target."""
+    """From now on, import these modules from memory, whatever their files contain; returns what to load in place of the
+    target."""
     load.kept.update({each.file: each.source for each in sources.modules})
     sys.meta_path.insert(0, _Finder(sources.modules))
     name, colon, app = sources.target.partition(":")
@@ -143,7 +144,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 class KeptFile:
-    """The agent's hold on the file."""
+    """The agent's side of the file."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._file = None if folder is None else folder / NAME
@@ -161,7 +162,7 @@ class KeptFile:
         return self._file if generation == self._generation else None
 
     def find(self, target: str, generation: int) -> bool:
-        """Is there code of this app that was gone back to in an earlier life? Then the generation is loaded from it."""
+        """Was this app gone back to in an earlier life? Then the generation is loaded from the file."""
         if self._file is None or not self._file.exists():
             return False
         with contextlib.suppress(OSError, Invalid):
@@ -171,7 +172,7 @@ class KeptFile:
         return self.is_used
 
     def keep(self, data: bytes, generation: int) -> bool:
-        """Keep the code of a generation that was gone back to; False if that cannot be done."""
+        """Keep the code of a generation that was gone back to; False if that is not possible."""
         if self._file is None or not data:
             self.drop()
             return False
@@ -194,11 +195,11 @@ class KeptFile:
         return True
 
     def pass_over(self) -> None:
-        """Load nothing from the file for now."""
+        """Load nothing from the file for the time being."""
         self._generation = None
 
     def drop(self) -> None:
-        """The files on disk are what counts."""
+        """Delete the kept code: the files on disk count again."""
         self._generation = None
         if self._file is not None:
             with contextlib.suppress(OSError):
@@ -206,7 +207,7 @@ class KeptFile:
 
 
 def _on_disk(sources: AppSources) -> str:
-    """A digest of what the files of these modules say now."""
+    """A digest of the present content of these modules' files."""
     total = hashlib.blake2b(digest_size=16)
     for _, file in _files_now(sources):
         try:
@@ -217,7 +218,7 @@ def _on_disk(sources: AppSources) -> str:
 
 
 def _is_on_disk(sources: AppSources) -> bool:
-    """Do the files say the same?"""
+    """Do the files have the same content?"""
     try:
         return all(file.read_bytes() == each.source for each, file in _files_now(sources))
     except OSError:

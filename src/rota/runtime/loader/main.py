@@ -1,10 +1,11 @@
 """The loader: imports the app once and forks workers from it. `python -m rota.runtime.loader.main` is its own process.
 
-It has no event loop, no Python thread, no gRPC and no database client, because a fork copies the one thread that forks
-and leaves the locks of all others locked for ever. It waits on two things, the agent's words and its children's ends.
-Before it forks it looks for Python threads that the app's import left running, and refuses, naming them. Native
-threads (numpy, pyarrow) are usually harmless; those that are not known to be are named in a warning. `gc.freeze` keeps
-what was imported out of the collector's sight, so that children do not copy those pages by merely collecting.
+It has no event loop, no Python thread, no gRPC and no database client, because a fork copies the one thread that forks,
+and locks that other threads hold stay locked in the child. It waits on two things: messages of the agent, and the ends
+of its children. Before it forks it looks for Python threads that the app's import left running, and refuses, naming
+them. Native threads (numpy, pyarrow) are usually harmless; those that are not known to be are named in a warning.
+`gc.freeze` keeps what was imported out of the collector's sight, so that children do not copy those pages by merely
+collecting.
 
 An app that cannot live with forks says `App(..., start="spawn")`: then this program is started once for each worker,
 imports the app, and becomes the worker itself.
@@ -55,7 +56,7 @@ from rota.sdk.app import App
 from rota.sdk.load import load
 
 LONGEST = 100_000
-"""Characters of why an app cannot be imported."""
+"""Characters kept of the reason why an app cannot be imported."""
 
 HARMLESS = frozenset({"jemalloc_bg_thd"})
 """Native threads of libraries that take care of forks themselves: jemalloc (pyarrow brings it) locks what it has before
@@ -68,7 +69,7 @@ VERSION = 100
 """Characters of a version."""
 
 CHECK = 0.5
-"""Seconds between looks at the lifeline during an import, where the kernel does not do it for us."""
+"""Seconds between two checks of the lifeline during an import, where the kernel does not watch it."""
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -131,7 +132,7 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
 
 
 def _look_at(lifeline: int) -> None:
-    """Ask again and again whether the agent lives, from a signal handler: a thread would make forking unsafe."""
+    """Check periodically whether the agent lives, from a signal handler: a thread would make forking unsafe."""
 
     def look(*_: object) -> None:
         if kernel.has_hung_up(lifeline):
@@ -142,14 +143,14 @@ def _look_at(lifeline: int) -> None:
 
 
 def _imported(target: str, pipe: Pipe) -> App:
-    """The app; if it cannot be imported, tell why and end."""
+    """The app; if it cannot be imported, report the reason and end."""
     try:
         app = load(target)
     except SystemExit as error:
         pipe.send(LoadFailed(sendable(f"its import called sys.exit({error.code!r})")))
-    except RotaError as error:  # a wrong declaration, or no app: the sentence says it, the place is enough
+    except RotaError as error:  # a wrong declaration, or no app: the message explains it, so the place is enough
         pipe.send(LoadFailed(sendable(str(error), LONGEST), sendable(_place(error), LONGEST)))
-    except BaseException as error:  # whatever users' code raises is theirs to read
+    except BaseException as error:  # whatever users' code raises is shown to them whole
         pipe.send(LoadFailed(described(error, LONGEST), sendable(_told(error), LONGEST)))
     else:
         return app
@@ -171,18 +172,18 @@ def _told(error: BaseException) -> str:
 
 
 def _is_ours(file: str) -> bool:
-    """Is this code of Rota's, or of Python's import?"""
+    """Does this frame belong to Rota, or to Python's import?"""
     return file.startswith("<frozen") or Path(file).is_relative_to(Path(rota.__file__).parent)
 
 
 class _Bounds(NamedTuple):
-    """What workers may be and have beyond what the loader itself is."""
+    """The limits and the user of workers, beyond those of the loader."""
 
     app: Confinement
     commands: Commands
 
     def confine(self, brief: Brief) -> None:
-        """Confine this process, which is to be the worker of the brief."""
+        """Confine this process, which is to become the worker of the brief."""
         if brief.attempt is not None:
             confine_attempt(self.app)
             if brief.attempt.is_from_api and brief.attempt.argv:
@@ -196,7 +197,7 @@ class _Folders(NamedTuple):
     printed: int | None
 
     def handed_to(self, brief: Brief) -> Brief:
-        """The brief of a worker that may use them."""
+        """The brief for a worker that may use these folders."""
         return msgspec.structs.replace(brief, letters_at=self.letters, printed_at=self.printed)
 
 
@@ -205,7 +206,7 @@ def _folder(path: str | None) -> int | None:
 
 
 def _brief(fd: int) -> Brief:
-    """What a spawned worker is told."""
+    """The brief of a spawned worker."""
     with open(fd, "rb") as file:
         return msgspec.json.decode(file.read(), type=Brief)
 
@@ -218,7 +219,7 @@ def _leaf(brief: Brief) -> str:
 def _become(
     app: App, pipe: Pipe, brief: Brief, options: argparse.Namespace, bounds: _Bounds, folders: _Folders
 ) -> None:
-    """The worker of a spawned process; does not return."""
+    """Become the worker of a spawned process; does not return."""
     signal.setitimer(signal.ITIMER_REAL, 0)
     brief = folders.handed_to(brief)
     bounds.confine(brief)
@@ -228,7 +229,7 @@ def _become(
 def _serve(
     app: App, pipe: Pipe, options: argparse.Namespace, bounds: _Bounds, folders: _Folders, sources: bytes
 ) -> None:
-    """Fork and reap, until the agent says so or is gone."""
+    """Fork and reap, until the agent asks it to leave or is gone."""
     wake, woken = os.pipe()
     own = (wake, woken, options.lifeline)
     os.set_blocking(woken, False)
@@ -261,7 +262,7 @@ class _Wardens:
         self._warden: Warden | None = None
 
     def need(self, brief: Brief, extras: Sequence[int]) -> Warden | None:
-        """The one that watches this worker; None if it is no attempt's, or if there can be none."""
+        """The warden that watches this worker; None if it is not an attempt's, or if there can be no warden."""
         if brief.attempt is None or kernel.is_portable():
             return None
         if self._warden is None:
@@ -276,7 +277,7 @@ class _Wardens:
             self.leave()
 
     def leave(self) -> None:
-        """Let go of it."""
+        """Close the line to the warden."""
         if self._warden is not None:
             self._warden.close()
             self._warden = None
@@ -316,7 +317,7 @@ def _fork(
             enclosure.enter(cgroup, _leaf(brief))
         bounds.confine(brief)
         worker.run(app, brief, socket.socket(fileno=channel), lifeline, stacks, extras, warden)
-    if brief.attempt is None:  # a run's worker makes a session of its own, which the leader of a group cannot
+    if brief.attempt is None:  # a run's worker starts a session of its own, which the leader of a group cannot do
         _own_group(pid)
     _close(channel, lifeline, stacks, *extras)
     pipe.send(Forked(brief.worker, pid))
@@ -328,7 +329,7 @@ def _close(*fds: int) -> None:
 
 
 def _own_group(pid: int) -> None:
-    """Give the child its process group, in case it has not come to do so itself."""
+    """Give the child its process group, in case it has not got to do so itself."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.setpgid(pid, pid)
 
@@ -340,7 +341,7 @@ def _reap(pipe: Pipe, wardens: _Wardens) -> None:
 
 
 def _threads() -> str:
-    """Why forking is not safe, or nothing."""
+    """Why forking is not safe; empty if it is."""
     others = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
     if not others:
         return ""
@@ -352,7 +353,7 @@ def _threads() -> str:
 
 
 def _maker(thread: threading.Thread) -> str:
-    """The code that a thread runs, by its module."""
+    """The module whose code a thread runs."""
     target = getattr(thread, "_target", None)
     return getattr(target, "__module__", None) or type(thread).__module__
 

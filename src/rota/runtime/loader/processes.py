@@ -1,4 +1,4 @@
-"""The agent's hold on a loader process: start it, hear from it, ask it for forks, end it."""
+"""The agent's side of a loader process: start it, receive its messages, ask it for forks, end it."""
 
 import asyncio
 import contextlib
@@ -43,13 +43,13 @@ class LoadError(Exception):
 
 
 class LoaderListener(Protocol):
-    """Who hears what loaders say."""
+    """Gets the messages of loaders."""
 
     def forked(self, worker: int, pid: int) -> None:
-        """A worker is there."""
+        """A worker was forked."""
 
     def refused(self, worker: int, why: str) -> None:
-        """A worker is not, and why."""
+        """A worker could not be forked, for this reason."""
 
     def reaped(self, ended: kernel.EndedProcess) -> None:
         """A worker ended."""
@@ -60,7 +60,7 @@ class LoaderListener(Protocol):
 
 @dataclass(frozen=True)
 class LoadTarget:
-    """What loaders load, and for whom."""
+    """What loaders load, and with which settings."""
 
     app: str
     node: str
@@ -68,7 +68,7 @@ class LoadTarget:
     """How loaders and workers write their log."""
 
     confinement: Confinement = field(default_factory=Confinement)
-    """What they may be and have."""
+    """The user and the limits of loaders and workers."""
 
     commands: Commands = field(default_factory=Commands)
     """How commands run that came over the API."""
@@ -99,7 +99,7 @@ class Loader(ChildProcess[SourcesAre]):
         self.generation, self.born = generation, now
         self.app: Loaded | None = None
         self.why = "ended"
-        """How it ended, if it has."""
+        """How it ended; empty while it runs."""
 
         self._listener = listener
         self._loaded: asyncio.Future[Loaded] = asyncio.get_running_loop().create_future()
@@ -107,7 +107,7 @@ class Loader(ChildProcess[SourcesAre]):
 
     @property
     def can_fork(self) -> bool:
-        """Has it imported the app, and is it there?"""
+        """Has it imported the app, and is it running?"""
         return self.is_alive and self.app is not None
 
     @property
@@ -133,7 +133,7 @@ class Loader(ChildProcess[SourcesAre]):
         return b""
 
     def fork(self, brief: Brief, channel: int, lifeline: int, stacks: int, *extras: int) -> None:
-        """Ask for a worker; the listener hears what came of it. The descriptors are closed here."""
+        """Ask for a worker; the listener gets the outcome. The descriptors are closed here."""
         self.send(Fork(brief, len(extras)), [channel, lifeline, stacks, *extras])
 
     @property
@@ -151,11 +151,11 @@ class Loader(ChildProcess[SourcesAre]):
 
     def ended(self, status: int) -> None:
         """The agent reaped it."""
-        self._channel.drain()  # what it said last
+        self._channel.drain()  # its last messages
         self.why = describe(status)
         if not self._loaded.done():
             self._loaded.set_exception(LoadError(f"its import ended the process ({describe(status)})"))
-            self._loaded.exception()  # whoever waits is told; if nobody does, that is no bug
+            self._loaded.exception()  # waiting callers get the error; without any, it is not logged as a bug
         self._lost()
         self.handle.close()
 
@@ -185,7 +185,7 @@ class Loader(ChildProcess[SourcesAre]):
         self._listener.loader_changed(self)
 
     def _give_up(self) -> None:
-        """Nobody reaped it in time to say how it ended."""
+        """No status arrived in time to say how it ended."""
         if not self._loaded.done():
             self._loaded.set_exception(LoadError("its import ended the process"))
             self._loaded.exception()
@@ -199,7 +199,7 @@ def start_process(
     brief: Brief | None = None,
     extras: Sequence[int] = (),
 ) -> tuple[kernel.ProcessHandle, int]:
-    """A loader process, or with a brief a spawned worker; its handle, and the end of its lifeline that we keep."""
+    """A new loader process, or with a brief a spawned worker; its handle, and the agent's end of its lifeline."""
     told = source = None
     try:
         told = None if brief is None else _written(brief)
@@ -237,7 +237,8 @@ def start_process(
 
 
 def _written(brief: Brief) -> int:
-    """A file with a brief. Not an argument: it may hold passwords of sinks and payloads, and everybody reads those."""
+    """A file with a brief. Not an argument, because it may hold passwords of sinks and payloads, and every user can
+    read those."""
     told = kernel.scratch_file("brief")
     with open(told, "wb", closefd=False) as file:
         file.write(msgspec.json.encode(brief))
@@ -246,7 +247,7 @@ def _written(brief: Brief) -> int:
 
 
 def describe(status: int | None) -> str:
-    """How a process ended, for people."""
+    """How a process ended, in words."""
     if status is None:
         return "ended"
     if os.WIFSIGNALED(status):

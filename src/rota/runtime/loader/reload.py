@@ -2,8 +2,8 @@
 
 New code is imported by a new loader; one worker of each sort (the canary) must come up and live for a moment; then the
 node switches, and `runtime.crew.plan` flips pool by pool when all new workers of a pool are ready. Whatever fails on
-the way, the old generation serves on, or is gone back to, and the reason is told. The generation before stays loaded,
-so that `rollback` needs no import.
+the way, the old generation serves on, or is gone back to, and the reason is reported. The generation before stays
+loaded, so that `rollback` needs no import.
 """
 
 import asyncio
@@ -45,12 +45,12 @@ class ReloadFailed(RotaError):
 
 
 class Reloaded(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a reload came to; as older nodes know it, unless there is a note."""
+    """The outcome of a reload. Without a note it is encoded as older nodes know it."""
 
     generation: int
     previous: int
     note: str = ""
-    """What the caller should know of it."""
+    """A remark for the caller; empty if there is none."""
 
 
 class Reloads:
@@ -66,7 +66,7 @@ class Reloads:
         canaries: Callable[[Loaded, int], dict[str, Post]],
     ) -> None:
         self.stage = ""
-        """What is going on, if anything."""
+        """The present stage of a reload; empty if none runs."""
 
         self.canaries: dict[str, Post] = {}
         """Posts of the canaries, while they are tried."""
@@ -80,7 +80,7 @@ class Reloads:
         self._soon: asyncio.Task[None] | None = None
         self._keeping: asyncio.Task[str] | None = None
         self._is_wanted = False
-        """Does a reload have to begin that no caller waits for?"""
+        """Must a reload begin that no caller waits for?"""
 
         self._is_closed = False
 
@@ -90,7 +90,7 @@ class Reloads:
         return self._last
 
     async def reload(self) -> Reloaded:
-        """Take in the code as it is now; ReloadFailed says why not."""
+        """Load the present code; ReloadFailed has the reason why not."""
         self._begin("import")
         number, old = self.number(), self._generations.current
         self._tell("reload.begun", f"generation {number}", previous=old)
@@ -111,9 +111,9 @@ class Reloads:
         return Reloaded(number, old)
 
     def reload_soon(self) -> None:
-        """Take in the code as it is now, without a caller; after the reload that is under way, if there is one.
+        """Load the present code without a caller waiting for it; after the reload that is under way, if there is one.
 
-        That one may have read the files before they changed. What is asked for several times meanwhile is done once.
+        That one may have read the files before they changed. Several requests made meanwhile are one reload.
         """
         self._is_wanted = True
         if self._soon is None:
@@ -136,14 +136,14 @@ class Reloads:
         finally:
             self._end()
         self._succeeded("reload.rolled_back", number, old)
-        self._keeping = asyncio.create_task(self._keep_code(number), name="kept code")  # also if nobody waits for it
+        self._keeping = asyncio.create_task(self._keep_code(number), name="kept code")  # also if no caller waits for it
         return Reloaded(number, old, await asyncio.shield(self._keeping))
 
     async def _keep_code(self, number: int) -> str:
-        """Have this generation's code outlive a restart; what the caller should know of that."""
+        """Keep this generation's code for the node's next start; returns a remark for the caller."""
         kept, loader = self._generations.target.kept, self._generations.able().get(number)
         data = await loader.sources(SOURCES_WAIT) if loader is not None else b""
-        if self._generations.current != number:  # another reload was quicker, and its files count
+        if self._generations.current != number:  # another reload was faster, and its files count
             return ""
         if kept.keep(data, number):
             return KEPT if kept.is_used else ""
@@ -151,7 +151,7 @@ class Reloads:
         return NOT_KEPT
 
     async def close(self) -> None:
-        """No reload any more; one that is under way is given up."""
+        """Start no reload any more; one that is under way is given up."""
         self._is_closed = True
         self._crew.wake()
         if self._task is not None and self._task is not asyncio.current_task():
@@ -226,7 +226,7 @@ class Reloads:
         )
 
     def _has_failed(self, prefix: str) -> str:
-        """Why the new generation will not do, or nothing. Tasks have a trial of their own."""
+        """Why the new generation cannot be used; empty if it can. Tasks have a trial of their own."""
         limit = 1 if prefix else FALLS
         posts = self._crew.posts
         for (pool, slot), falls in self._crew.falls.items():
@@ -251,7 +251,7 @@ class Reloads:
         return ReloadFailed(text)
 
     def _left(self, old: int) -> str:
-        """What there is of the old generation; once work was given to the new one, the old is started again."""
+        """What is left of the old generation. Once the new one was given work, the old one is started again."""
         workers = self._crew.workers.values()
         is_ready = any(each.phase == WorkerPhase.READY and each.brief.generation == old for each in workers)
         if self.stage == "flip" or is_ready or not self._crew.posts:
@@ -259,7 +259,7 @@ class Reloads:
         return "stays, and none of its workers is ready"
 
     def _undo(self, number: int | None, old: int) -> None:
-        """Back to the old generation; what the new one had started drains or dies."""
+        """Go back to the old generation; what the new one had started drains or is killed."""
         self.canaries = {}
         if self._generations.current != old:
             self._generations.current = old

@@ -1,7 +1,7 @@
 """Trial: can tasks that run alone start under a new generation?
 
-Such a task has no canary, for it would run twice; so a flip waits until a worker of each has registered once. That says
-what can be said of the code: the process starts and its hooks run. What happens afterwards is the task's own affair. A
+Such a task has no canary, for it would run twice; so a flip waits until a worker of each has registered once. That
+shows all that can be known of the code: the process starts and its hooks run. What happens afterwards does not count. A
 device that is away makes its task fail with the old code as with the new, and must not keep a fix from coming in.
 """
 
@@ -24,7 +24,7 @@ class GenerationTrial:
         self._awaited = {name for name, post in posts.items() if post.order is not None}
         self._falls: dict[str, int] = {}
         self.why = ""
-        """Why the generation will not do; empty as long as it may."""
+        """Why the generation cannot be used; empty while nothing speaks against it."""
 
     def is_over(self, wanted: Iterable[str]) -> bool:
         """Has each task registered that was there at the beginning and is still wanted?"""
@@ -44,7 +44,7 @@ class GenerationTrial:
         """A worker takes nothing new; that is no failure."""
 
     def ended(self, worker: Worker, why: str) -> None:
-        """A worker is gone; one that never registered speaks against the code."""
+        """A worker has ended; if it never registered, that counts against the code."""
         brief = worker.brief
         if brief.order is None or brief.generation != self._generation or worker.phase != WorkerPhase.STARTING:
             return

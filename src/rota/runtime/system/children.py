@@ -1,7 +1,7 @@
 """The processes that the agent starts itself: loaders, proxies and the relay.
 
-`start` starts one with its control channel and its lifeline. `ChildProcess` is the agent's hold on it: what is sent to
-it, the questions it has not answered, and its end, which comes once, whether it is killed or its channel closes.
+`start` starts one with its control channel and its lifeline. `ChildProcess` is the agent's side of it: it sends
+messages, waits for answers, and reports the process's end once, whether it is killed or its channel closes.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ def start(
     env: Mapping[str, str] | None = None,
     own_session: bool = False,
 ) -> tuple[kernel.ProcessHandle, int]:
-    """A process that runs a module: its handle, and the end of its lifeline that we keep.
+    """A new process that runs a module: its handle, and the agent's end of its lifeline.
 
     It gets its end of the control channel, its lifeline, and the other descriptors under the numbers they have here.
     Without `env` it gets the agent's environment but none of Rota's settings, and so no password of the store.
@@ -62,17 +62,17 @@ class Numbered(Protocol):
 
     @property
     def number(self) -> int:
-        """As `ChildProcess.ask` gave it to the question."""
+        """The number that `ChildProcess.ask` gave to the question."""
 
 
 Answer = TypeVar("Answer", bound=Numbered)
 
 
 class ChildProcess(ABC, Generic[Answer]):
-    """The agent's hold on one process. It is alive until it is killed or its channel closes."""
+    """The agent's side of one process, which counts as alive until it is killed or its channel closes."""
 
     def __init__(self, name: str, start: Callable[[int], tuple[kernel.ProcessHandle, int]]) -> None:
-        """`start` starts the process, given its end of the control channel; what it raises, this raises."""
+        """`start` starts the process, given its end of the control channel; its errors pass through."""
         self.is_alive = True
         self._name = name
         self._asked: dict[int, asyncio.Future[Answer]] = {}
@@ -92,7 +92,7 @@ class ChildProcess(ABC, Generic[Answer]):
         return self.handle.pid
 
     def send(self, message: PipeMessage, fds: list[int] | None = None) -> None:
-        """Send a message; nothing if the process is gone. Descriptors are closed here."""
+        """Send a message; does nothing if the process is gone. Descriptors are closed here."""
         self._channel.send(message, fds)
 
     async def ask(self, question: Callable[[int], PipeMessage], within: float | None = None) -> Answer:
@@ -122,7 +122,7 @@ class ChildProcess(ABC, Generic[Answer]):
         """The process is gone; called once, when the channel and the lifeline are closed."""
 
     def _answered(self, answer: Answer) -> None:
-        """Give an answer to the caller that waits for it; nothing if there is none any more."""
+        """Pass an answer to the caller that waits for it; does nothing if no caller waits any more."""
         if (asked := self._asked.get(answer.number)) and not asked.done():
             asked.set_result(answer)
 
@@ -131,7 +131,7 @@ class ChildProcess(ABC, Generic[Answer]):
             return
         self.is_alive = False
         self._channel.close()
-        os.close(self._lifeline)  # kills what is left of it, if it only closed its end
+        os.close(self._lifeline)  # kills the process if it only closed its end
         for asked in self._asked.values():
             if not asked.done():
                 asked.set_exception(Unavailable(f"{self._name} ended before it answered; ask again"))

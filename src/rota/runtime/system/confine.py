@@ -1,15 +1,15 @@
-"""Confining the app: its processes get no secrets of Rota's, and no more of the machine than they are allowed.
+"""Confining the app: its processes get no secrets of Rota's, and run as the user and within the limits of the settings.
 
 A loader confines itself before it imports the first line of the app, and workers are its children; so whatever the app
 does, it does as the user and within the limits that the settings name. The agent, the proxies and the relay are ours,
 and stay as they are.
 
-Commands that came over the API are those of whoever has a token for `admin`, not of whoever owns the machine. A node
-that is root runs them as another user, with hardly any of its variables; a node that is not runs them as itself, who
-could not be kept from its files anyway.
+Commands that came over the API are the choice of a caller with a token for `admin`, not of the machine's owner. A node
+that is root runs them as another user, with hardly any of its variables; a node that is not root runs them as its own
+user, because it cannot change users.
 
-Every limit is for one process, but that on processes, which the kernel counts by user. None can be raised again from
-inside. System calls are not filtered (no seccomp).
+Every limit is per process, except the limit on processes, which the kernel counts per user. No limit can be raised
+again from inside. System calls are not filtered (no seccomp).
 """
 
 import os
@@ -28,7 +28,7 @@ from rota.runtime.system import kernel
 from rota.runtime.system.leftovers import MARK
 
 KEPT = frozenset({"ROTA_PORTABLE"})
-"""The only variables of Rota's that the app's processes get: the others name stores, tokens and passwords."""
+"""The only variables of Rota that the app's processes get: the others name stores, tokens and passwords."""
 
 PREFIX = "ROTA_"
 
@@ -37,26 +37,26 @@ READ_BY_DRIVERS: Mapping[str, tuple[str, ...]] = {"postgresql": ("PGPASSWORD",)}
 """Variables from which drivers take the password of a store whose URL and settings name none."""
 
 HARMLESS = ("PATH", "TZ", "LANG", "LANGUAGE", "LC_*")
-"""What commands of the API get of the environment of a node that is root."""
+"""The variables that commands of the API get from a node that is root."""
 
 NOBODY = "nobody"
 
 
 class Confinement(msgspec.Struct, frozen=True, kw_only=True):
-    """What the app's processes may be and have; what is None is not limited."""
+    """The user and the limits of the app's processes; None: no limit."""
 
     user: str = ""
-    """Who they are; empty: whoever the agent is."""
+    """The user that they run as; empty: the agent's own."""
 
     uid: int = -1
     gid: int = -1
     home: str = ""
     memory: int | None = None
-    """Bytes of data, by `RLIMIT_DATA`."""
+    """Bytes of data per process, by `RLIMIT_DATA`."""
 
     files: int | None = None
     processes: int | None = None
-    """Processes and threads of the user, wherever on the machine they came from."""
+    """Processes and threads of the user, including those outside of Rota."""
 
     cpu: int | None = None
     """Seconds of processor time of an attempt that has a process of its own."""
@@ -65,7 +65,7 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find(config: RuntimeConfig) -> Confinement:
-    """The confinement that the settings mean; Invalid or Denied if this machine or user cannot have it."""
+    """The confinement that the settings describe; Invalid or Denied if this machine or user cannot apply it."""
     limits = Confinement(
         memory=config.max_memory,
         files=config.max_files,
@@ -95,10 +95,10 @@ class Commands(msgspec.Struct, frozen=True):
 
     confinement: Confinement = msgspec.field(default_factory=Confinement)
     refusal: str = ""
-    """Why they do not; empty if they do."""
+    """Why they do not run here; empty if they do."""
 
     env: tuple[str, ...] = ()
-    """Which variables of the node they get; all but Rota's if they run as the node's own user."""
+    """The node's variables that they get; all but Rota's if they run as the node's own user."""
 
     @property
     def are_others(self) -> bool:
@@ -106,7 +106,7 @@ class Commands(msgspec.Struct, frozen=True):
         return bool(self.confinement.user)
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """The variables that they get of these."""
+        """Those of these variables that they get."""
         if not self.are_others:
             return cleaned(environ)
         kept = {name: value for name, value in environ.items() if _matches(name, self.env)}
@@ -114,7 +114,7 @@ class Commands(msgspec.Struct, frozen=True):
 
 
 def find_commands(config: CommandsConfig, app: Confinement) -> Commands:
-    """How commands that came over the API run beside an app that is confined so."""
+    """How commands that came over the API run on a node whose app is confined in this way."""
     limits = msgspec.structs.replace(app, user="", uid=-1, gid=-1, home="", processes=None, may_gain_privileges=True)
     if os.geteuid() != 0:
         if config.user is not None:
@@ -136,8 +136,8 @@ def find_commands(config: CommandsConfig, app: Confinement) -> Commands:
 def own_folder(data: Path, name: str, confinement: Confinement) -> Path | None:
     """A folder below the node's data for the app's user, which the app cannot reach by its path; None if it needs none.
 
-    Nobody but the node's user may enter the data folder. So a loader opens this one before it becomes the app's user,
-    and its workers use the descriptor.
+    Only the node's user may enter the data folder. So a loader opens this one before it becomes the app's user, and its
+    workers use the descriptor.
     """
     if not confinement.user or os.geteuid() != 0 or confinement.uid == 0:
         return None
@@ -155,7 +155,8 @@ def withheld(store: str, sink: str | None, config: RuntimeConfig, environ: Mappi
     """The variables, or patterns of them, that the app must not get.
 
     An app with a user of its own gets none that name secrets of the node's: those in the URLs of the store and of the
-    relay's sink, and those that drivers read for the store. One without could read them in /proc, and may share them.
+    relay's sink, and those that drivers read for the store. An app that runs as the node's user could read them in
+    /proc anyway, so it gets them.
     """
     found = set(names_in(config.env_deny))
     if config.user is not None:
@@ -169,7 +170,7 @@ def withheld(store: str, sink: str | None, config: RuntimeConfig, environ: Mappi
 
 
 def _named(url: urls.Url) -> set[str]:
-    """The variables that the options of a URL name."""
+    """The variables named in the options of a URL."""
     return {value for option, value in url.options.items() if option.endswith("_env")}
 
 
@@ -180,7 +181,7 @@ def _matches(name: str, patterns: Collection[str]) -> bool:
 def cleaned(
     environ: Mapping[str, str], confinement: Confinement | None = None, withheld: Collection[str] = ()
 ) -> dict[str, str]:
-    """The variables that the app's processes get: none of Rota's settings and secrets, and their user's own home."""
+    """The app's variables: these, without Rota's settings and secrets, and with its own user's home."""
     kept = {
         name: value
         for name, value in environ.items()
@@ -192,7 +193,7 @@ def cleaned(
 
 
 def confine(confinement: Confinement) -> None:
-    """Confine this process and all its children, for good."""
+    """Confine this process and all its children, irrevocably."""
     if confinement.files is not None:
         _limit(resource.RLIMIT_NOFILE, confinement.files)
     if confinement.memory is not None:
@@ -200,7 +201,7 @@ def confine(confinement: Confinement) -> None:
     if confinement.processes is not None:
         _limit(resource.RLIMIT_NPROC, confinement.processes)
     if confinement.user:
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # what it had in its memory is not for the next one to find
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would show its memory to later processes
     if confinement.user and os.geteuid() == 0:
         os.initgroups(confinement.user, confinement.gid)
         os.setgid(confinement.gid)
@@ -212,7 +213,7 @@ def confine(confinement: Confinement) -> None:
 def confine_attempt(confinement: Confinement) -> None:
     """Confine this process, which is an attempt's alone, further."""
     if confinement.cpu is not None:
-        _limit(resource.RLIMIT_CPU, confinement.cpu, spare=1)  # SIGXCPU says what it was; a second later comes SIGKILL
+        _limit(resource.RLIMIT_CPU, confinement.cpu, spare=1)  # SIGXCPU names the reason; SIGKILL comes 1 s later
 
 
 def _limit(what: int, most: int, spare: int = 0) -> None:
@@ -223,7 +224,7 @@ def _limit(what: int, most: int, spare: int = 0) -> None:
 
 
 def become_command(commands: Commands) -> None:
-    """Confine this process, which is that of a command of the API, before it becomes its program."""
+    """Confine this process, which is to become a command of the API, before it runs the program."""
     if not commands.are_others or os.geteuid() != 0:
         return
     variables = commands.environment(os.environ)

@@ -1,8 +1,8 @@
 """A confined program: `python -m rota.runtime.system.confined CONFINEMENT PROGRAM …` confines itself and becomes the
 program.
 
-The agent has threads, so nothing of ours may run between its fork and the program. Therefore this process gives up what
-a command must not have. Nothing of the app is imported here.
+The agent has threads, so no Python may run between its fork and the program. Therefore this process drops the rights
+and the variables that a command must not have. Nothing of the app is imported here.
 """
 
 import os

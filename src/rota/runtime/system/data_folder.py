@@ -1,10 +1,10 @@
 """The data folder: what a node keeps on its own disk, and the proof that it is alone.
 
-`lock` is locked for as long as the process lives (the kernel lets go of it, whatever the process dies of) and says
-who holds it. `home` names the folder for ever: a node that finds its own home in the store has found an earlier life
-of itself. `node` remembers the node's name.
+`lock` is locked for as long as the process lives (the kernel releases it, whatever the process dies of) and names its
+holder. `home` is the folder's permanent name: a node that finds its own home in the store has found an earlier life of
+itself. `node` remembers the node's name.
 
-Nobody else may enter the folder. One that others could enter is narrowed, and the log says so.
+Other users may not enter the folder. If they could, the rights are narrowed and a warning is logged.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ class DataFolder:
         self.home = f"{self._lasting('home', secrets.token_hex(8))}-{path.stat().st_ino}"
 
     def node_id(self, wanted: NodeId | None) -> NodeId:
-        """The node's name: the wanted one, which must be the remembered one if there is one."""
+        """The node's name: `wanted`, which must equal the remembered name if there is one."""
         name = NodeId(self._lasting("node", wanted or _name_from_host()))
         if wanted is not None and name != wanted:
             raise Invalid(
@@ -60,7 +60,7 @@ class DataFolder:
 
 @contextlib.contextmanager
 def hold(path: Path) -> Iterator[DataFolder]:
-    """The folder, made if need be, and nobody else's until the end; Conflict says who has it."""
+    """The folder, created if needed, and locked until the end; Conflict names the holder of the lock."""
     with _translated(path):
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -74,7 +74,7 @@ def hold(path: Path) -> Iterator[DataFolder]:
 
 @contextlib.contextmanager
 def _translated(path: Path) -> Iterator[None]:
-    """What the system refuses, in our words."""
+    """The Rota error for an error of the operating system."""
     try:
         yield
     except OSError as error:
@@ -93,7 +93,7 @@ def _lock(path: Path, lock: int) -> None:
 
 
 def _narrow(path: Path) -> None:
-    """Take from others the right to enter; an older Rota, or a mkdir by hand, may have given it."""
+    """Take the right to enter away from other users; an older Rota, or a mkdir by hand, may have given it."""
     mode = mode_of(path)
     if mode is None or not mode & PRIVATE:
         return

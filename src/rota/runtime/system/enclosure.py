@@ -1,4 +1,5 @@
-"""The enclosure: what the app's processes cannot leave, so that what they left behind can be found and ended.
+"""The enclosure: a mark on all of the app's processes that they cannot lose, by which daemons they left behind are
+found and ended.
 
 A process that the app puts into a session of its own (a daemon) is out of reach of lifelines and process groups. There
 are two ways to find it:
@@ -41,19 +42,19 @@ GENERATION = "ROTA_NODE_GENERATION"
 """The variable that names the life of the node and the generation."""
 
 LOADER = "loader"
-"""The cgroup of a generation's loader, and of attempts, which are too many and too short for one each."""
+"""The cgroup of a generation's loader, and of attempts, which are too many and too short to have one each."""
 
 NOTE = "cgroup"
-"""The file in the data folder that says where the cgroup of the last life was."""
+"""The file in the data folder that names the cgroup of the last life."""
 
 PROBE = 10.0
 """Seconds for the keeper to show that cgroups can be entered."""
 
 ROUNDS = 10
-"""Looks at most for daemons of a generation: what is found may start others meanwhile."""
+"""Searches for daemons of a generation at most: those that are found may start others meanwhile."""
 
 LAST = 2.0
-"""Seconds for killed processes to be gone when the node stops."""
+"""Seconds to wait for killed processes to be gone when the node stops."""
 
 
 def own_cgroup(mounts: str, membership: str) -> Path | None:
@@ -81,7 +82,7 @@ def _unescaped(path: str) -> str:
 
 
 class Enclosure:
-    """Where the app's processes of one life of a node are kept together."""
+    """Keeps the app's processes of one life of a node together."""
 
     def __init__(self, confinement: Confinement | None = None) -> None:
         self.root: Path | None = None
@@ -103,13 +104,13 @@ class Enclosure:
 
     @property
     def way(self) -> str:
-        """How daemons of the app are found: `CGROUP` or `ENVIRONMENT`."""
+        """How the app's daemons are found: `CGROUP` or `ENVIRONMENT`."""
         return ENVIRONMENT if self.root is None else CGROUP
 
     # The life of a node
 
     def open(self, home: str, folder: Path) -> None:
-        """End what earlier lives left in their cgroups, and make one for this life if that can be done here."""
+        """Kill what earlier lives left in their cgroups, and make a cgroup for this life if this machine allows it."""
         try:
             base = _base()
             _end_earlier(base, home, folder)
@@ -131,21 +132,21 @@ class Enclosure:
         self.root = root
 
     def close(self) -> None:
-        """Kill what is left, and remove the cgroups of this life; what takes longer the keeper does."""
+        """Kill what is left, and remove the cgroups of this life; the keeper does what takes longer."""
         if self.root is not None:
             keeper.remove(str(self.root), LAST)
         if self._pipe is not None:
             os.close(self._pipe)
             self._pipe = None
 
-    # What processes are told
+    # What processes are given
 
     def environment(self, generation: int) -> dict[str, str]:
         """The variables by which processes of a generation are found."""
         return {GENERATION: f"{self._life}.{generation}"}
 
     def place(self, generation: int) -> str:
-        """The folder of a generation's cgroups, made if need be; empty if there is none."""
+        """The folder of a generation's cgroups, created if needed; empty if there is none."""
         self._generations.add(generation)
         self._swept.discard(generation)
         if self.root is None:
@@ -154,7 +155,7 @@ class Enclosure:
         try:
             folder.mkdir(exist_ok=True)
             if os.geteuid() == 0 and self._confinement.uid > 0:
-                # The loader is that user when it forks, and moves workers about in here, but not out of here.
+                # The loader forks as that user, and may move workers within this cgroup, but not out of it.
                 for each in (folder, folder / "cgroup.procs"):
                     os.chown(each, self._confinement.uid, self._confinement.gid)
         except OSError as error:
@@ -165,7 +166,7 @@ class Enclosure:
     # What has ended
 
     def worker_ended(self, generation: int, worker: int) -> None:
-        """End what a worker left behind."""
+        """Kill the processes that a worker left behind."""
         if self.root is not None:
             folder = self.root / f"g{generation}" / leaf(worker)
             keeper.kill(str(folder))
@@ -173,7 +174,8 @@ class Enclosure:
                 self._emptying.add(folder)
 
     def tidy(self, busy: Collection[int], loaders: Mapping[int, int]) -> None:
-        """End what is left of generations that are not `busy`; of those with a loader only the daemons of workers.
+        """Kill what is left of generations that are not `busy`; of generations with a loader only the daemons of
+        workers.
 
         `loaders` are process ids, by generation: that of the generation to go back to.
         """
@@ -187,11 +189,12 @@ class Enclosure:
                 self._swept.add(generation)
 
     def loaded(self, generation: int) -> None:
-        """A loader has imported the app: what that started belongs to it, and stays as long as the loader may fork."""
+        """A loader has imported the app. Processes started by the import belong to it, and stay as long as the loader
+        may fork."""
         self._imported[generation] = self._members(generation)
 
     def begin(self, generation: int) -> None:
-        """A generation gets a worker: what that leaves behind is looked for anew."""
+        """A generation gets a worker: search again for what it leaves behind."""
         self._swept.discard(generation)
 
     def _end_generation(self, generation: int) -> None:
@@ -204,7 +207,7 @@ class Enclosure:
         self._imported.pop(generation, None)
 
     def _end_daemons(self, generation: int, spared: Collection[int]) -> None:
-        """End the processes of a generation that are neither spared nor children of those that are."""
+        """Kill the processes of a generation, except the spared ones and their children."""
         for _ in range(ROUNDS):
             found = [
                 pid
@@ -217,7 +220,7 @@ class Enclosure:
             kernel.end(found)
 
     def _members(self, generation: int) -> list[int]:
-        """The processes of a generation, by either way: its loader may have failed to enter the cgroup."""
+        """The processes of a generation, found both ways: its loader may have failed to enter the cgroup."""
         found = {kin.pid for kin in kernel.processes_with(GENERATION, self.environment(generation)[GENERATION])}
         if self.root is not None:
             found |= _processes(self.root / f"g{generation}")
@@ -230,7 +233,7 @@ def leaf(worker: int) -> str:
 
 
 def enter(folder: str, name: str) -> None:
-    """Move this process into a cgroup of its generation, made if need be; nothing if there is no `folder`."""
+    """Move this process into a cgroup of its generation, created if needed; does nothing without a `folder`."""
     if folder:
         place = os.path.join(folder, name)
         try:
@@ -252,7 +255,7 @@ def _base() -> Path:
 
 
 def _end_earlier(base: Path, home: str, folder: Path) -> None:
-    """Remove the cgroups of earlier lives, whatever is in them; the data folder must be locked."""
+    """Remove the cgroups of earlier lives, and kill what is in them; the data folder must be locked."""
     earlier = set(base.glob(f"{prefix(home)}*"))
     with contextlib.suppress(OSError, ValueError):
         noted = Path((folder / NOTE).read_text().strip())
@@ -274,7 +277,7 @@ def _processes(cgroup: Path) -> set[int]:
 
 
 def _started(root: Path) -> tuple[int, int]:
-    """A keeper: the pipe that ends it when it is closed, and its process id; OSError if it cannot do its work."""
+    """A new keeper: the pipe that ends it when closed, and its process id; OSError if it cannot do its work."""
     reading, ours = os.pipe()
     try:
         process = subprocess.Popen(
@@ -284,7 +287,7 @@ def _started(root: Path) -> tuple[int, int]:
             stderr=subprocess.DEVNULL,
             env={},
             cwd="/",
-            start_new_session=True,  # what a terminal sends, and signals to the agent's group, are not for it
+            start_new_session=True,  # signals of a terminal, or to the agent's group, must not reach it
         )
         assert process.stdout is not None
         with process.stdout as said:

@@ -15,9 +15,9 @@ PATIENCE = 10.0
 
 
 def main(root: str) -> None:
-    """Be the keeper of one cgroup."""
+    """Run as the keeper of one cgroup."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # it ends with the agent, and not before
+        signal.signal(number, signal.SIG_IGN)  # it must end with the agent, and not before
     try:
         _try_out(root)
     except OSError as error:

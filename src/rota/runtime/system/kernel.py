@@ -35,7 +35,7 @@ _MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 
 def is_portable() -> bool:
-    """Are the ways that work everywhere in use?"""
+    """Is the portable way used, on any system?"""
     return not _LINUX or bool(os.environ.get("ROTA_PORTABLE"))
 
 
@@ -46,7 +46,7 @@ def adopt_orphans() -> None:
 
 
 def forbid_new_privileges() -> None:
-    """Whatever this process starts can have no more rights than it has: setuid programs such as sudo have no effect."""
+    """This process and its children can gain no rights: setuid programs such as sudo have no effect."""
     if _LINUX and ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_NO_NEW_PRIVS) was refused")
 
@@ -54,22 +54,22 @@ def forbid_new_privileges() -> None:
 def die_with(lifeline: int) -> None:
     """End this process and its group, with SIGKILL, when the other end of `lifeline` is closed.
 
-    The lifeline is the reading end of a pipe into which nobody ever writes. The portable way is a thread, which loaders
-    must not have and which code that is stuck holds up: they, and workers, have other ways (`loader`, `guard`).
+    The lifeline is the reading end of a pipe into which nothing is ever written. The portable way is a thread, which
+    loaders must not have, and which stuck code can block; so loaders and workers have other ways (`loader`, `guard`).
     """
     if is_portable():
         threading.Thread(target=_watch, args=(lifeline,), name="rota lifeline", daemon=True).start()
         return
     _arm(lifeline, os.getpgrp())
-    if has_hung_up(lifeline):  # before it was armed, so nobody will tell
+    if has_hung_up(lifeline):  # it was closed before the signal was set up, so no signal will come
         _end_group()
 
 
 def tie(child: int, lifeline: int) -> None:
-    """Have a child, which leads a group, end with this process from now on, and not only when it calls `die_with`.
+    """From now on, end a child, which leads a group, with this process, and not only once it calls `die_with`.
 
-    Until it does it starts Python and imports, which takes a second on a busy machine. `lifeline` is the child's end,
-    of which this process has a copy still. Nothing where the kernel does not watch lifelines.
+    Before that call the child starts Python and imports, which takes a second on a busy machine. `lifeline` is the
+    child's end, of which this process still has a copy. Does nothing where the kernel does not watch lifelines.
     """
     if not is_portable():
         with contextlib.suppress(OSError):  # it has ended already
@@ -77,7 +77,8 @@ def tie(child: int, lifeline: int) -> None:
 
 
 def _arm(lifeline: int, group: int) -> None:
-    """SIGKILL to a group when the other end is closed. That belongs to the pipe, whoever holds a copy of this end."""
+    """Have the kernel send SIGKILL to a group when the other end closes. This belongs to the pipe, whichever process
+    holds it."""
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, -group)
     fcntl.fcntl(lifeline, _F_SETSIG, signal.SIGKILL)
     fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
@@ -105,7 +106,7 @@ class ProcessHandle:
         self.pid = pid
         self._fd: int | None = None
         if not is_portable() and hasattr(os, "pidfd_open"):
-            with contextlib.suppress(OSError):  # gone already: the one who reaped it tells
+            with contextlib.suppress(OSError):  # gone already: the process that reaped it reports the end
                 self._fd = os.pidfd_open(pid)
         self.is_closed = False
 
@@ -114,7 +115,7 @@ class ProcessHandle:
         return self._fd
 
     def kill(self) -> None:
-        """SIGKILL to the process and its group; nothing if it has ended."""
+        """Send SIGKILL to the process and its group; does nothing if it has ended."""
         self.kill_group()
         self.send(signal.SIGKILL)
 
@@ -125,7 +126,7 @@ class ProcessHandle:
                 os.killpg(self.pid, signal.SIGKILL)
 
     def send(self, number: signal.Signals) -> None:
-        """A signal to the process alone; nothing if it has ended."""
+        """Send a signal to the process alone; does nothing if it has ended."""
         if self.is_closed:
             return
         with contextlib.suppress(ProcessLookupError):
@@ -135,7 +136,7 @@ class ProcessHandle:
                 os.kill(self.pid, number)
 
     def close(self) -> None:
-        """Let go; the number may soon mean another process."""
+        """Close the handle; the number may soon mean another process."""
         self.is_closed = True
         if self._fd is not None:
             os.close(self._fd)
@@ -178,7 +179,8 @@ class EndedProcess(NamedTuple):
 def ended_children() -> Iterator[EndedProcess]:
     """Reap every child that has ended. What is left of its group is ended with it.
 
-    In that order, where it can be had: once a child is reaped, its number may mean another process.
+    The group is ended before the child is reaped, where the system allows it: afterwards its number may mean another
+    process.
     """
     while True:
         try:
@@ -193,7 +195,7 @@ def ended_children() -> Iterator[EndedProcess]:
 
 
 def _look_at_ended_child() -> tuple[int, EndedProcess | None]:
-    """A child that has ended, 0 if none has; with all about it if it had to be reaped to be seen."""
+    """A child that has ended, 0 if none has; with its status and usage if it had to be reaped to be seen."""
     if is_portable():
         pid, status, used = os.wait4(-1, os.WNOHANG)
         return pid, _ended(pid, status, used)
@@ -220,7 +222,7 @@ class Kin(NamedTuple):
 def kin_of(leader: int) -> list[Kin]:
     """The living processes of a leader's session and group, and all that descend from them; itself if it lives.
 
-    Empty where nobody tells (no /proc): then signals to the group are all there is.
+    Empty without /proc: then only signals to the group are possible.
     """
     found = {each.kin.pid: each for each in _all_processes()}
     kin = {pid for pid, each in found.items() if leader in (pid, each.session, each.group)}
@@ -244,7 +246,7 @@ def processes_with(variable: str, value: str) -> list[Kin]:
 
 
 def _environment(pid: int) -> list[bytes]:
-    """What a process was started with; empty if it is another user's."""
+    """The environment that a process was started with; empty if it belongs to another user."""
     try:
         return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
@@ -258,12 +260,12 @@ def parent_of(pid: int) -> int | None:
 
 
 def still_there(kin: Iterable[Kin]) -> list[Kin]:
-    """Those that have not ended."""
+    """Those of these processes that have not ended."""
     return [each for each in kin if (now := _process(each.pid)) is not None and now.kin == each]
 
 
 def signal_kin(leader: int, kin: Iterable[Kin], number: signal.Signals) -> None:
-    """A signal to a leader's group, and to each of its kin that is elsewhere."""
+    """Send a signal to a leader's group, and to each of its kin outside the group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, number)
     for each in still_there(kin):
@@ -287,7 +289,7 @@ def _all_processes() -> Iterator[_Process]:
 
 
 def _process(pid: int) -> _Process | None:
-    """A process that lives; a zombie has ended."""
+    """A living process; a zombie counts as ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
@@ -298,7 +300,7 @@ def _process(pid: int) -> _Process | None:
 
 
 def network_name() -> str:
-    """Whose loopback this process has: the same name for all that share it, and for no others."""
+    """The name of this process's network namespace: equal for processes with the same loopback, and for no others."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         namespace = Path("/proc/self/ns/net").stat().st_ino
@@ -308,7 +310,7 @@ def network_name() -> str:
 
 
 def raise_descriptor_limit() -> None:
-    """Allow this process as many descriptors as the system lets it have; a worker takes four."""
+    """Raise this process's limit of descriptors as far as the system allows; a worker takes four."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = 65_536 if hard == resource.RLIM_INFINITY else hard
     with contextlib.suppress(ValueError, OSError):
@@ -330,7 +332,7 @@ def open_descriptors() -> Iterable[int]:
 
 
 def scratch_file(name: str) -> int:
-    """A file without a place, as a descriptor."""
+    """A file without a name, as a descriptor."""
     if not is_portable() and hasattr(os, "memfd_create"):
         return os.memfd_create(name)
     with tempfile.TemporaryFile() as file:
@@ -338,7 +340,7 @@ def scratch_file(name: str) -> int:
 
 
 def native_threads() -> list[str]:
-    """The names of this process's threads that Python does not know; empty where nobody tells."""
+    """The names of this process's threads that Python does not know; empty where the system does not list them."""
     known = {os.getpid(), *(thread.native_id for thread in threading.enumerate())}
     names: list[str] = []
     with contextlib.suppress(OSError):
@@ -352,7 +354,7 @@ def native_threads() -> list[str]:
 def fork() -> int:
     """`os.fork`, without the warning that Python 3.12 and newer give when there are native threads.
 
-    Whoever forks has looked for threads before, and knows more about them than that warning does.
+    The caller has looked for threads before, and knows more about them than that warning does.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"This process .* is multi-threaded", DeprecationWarning)
@@ -360,7 +362,7 @@ def fork() -> int:
 
 
 def children() -> list[int]:
-    """The processes whose parent this one is; empty where nobody tells."""
+    """The children of this process; empty where the system does not list them."""
     found: list[int] = []
     for task in Path("/proc/self/task").glob("*/children"):
         with contextlib.suppress(OSError):
@@ -369,7 +371,7 @@ def children() -> list[int]:
 
 
 def end(pids: Iterable[int]) -> None:
-    """SIGKILL to each, as far as they are there."""
+    """Send SIGKILL to each; processes that have ended are skipped."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)

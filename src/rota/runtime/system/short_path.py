@@ -9,12 +9,12 @@ from pathlib import Path
 
 LONGEST = 100
 ROOM = 50
-"""Bytes for what comes below the folder: a folder of our own, a link in it, and the socket."""
+"""Bytes reserved for what is below the folder: a folder for links, a link in it, and the socket."""
 
 
 @contextlib.contextmanager
 def short(path: Path) -> Iterator[Path]:
-    """The path of a socket, short enough to bind or to connect to; one that is too long goes through a link."""
+    """The path of a socket, short enough to bind or to connect to; a longer one goes through a link."""
     absolute = path.absolute()
     if len(os.fsencode(absolute)) <= LONGEST:
         yield absolute

@@ -1,1 +1,1 @@
-"""One worker process: what it is before it runs its body, and what ends it when nothing else can."""
+"""One worker process: its setup before it runs its body, and what ends it when nothing else can."""

@@ -1,7 +1,8 @@
-"""Calls that one thread asks for in its event loop, and another makes: a user's sync function keeps the main thread.
+"""Calls that an event loop in one thread asks for and another thread makes: a user's sync function keeps the main
+thread.
 
 Its libraries may insist on the thread in which a worker's start hooks ran, and its loops leave the event loop free. One
-call is made at a time. A caller that is cancelled hears nothing more; the call itself goes on to its end.
+call is made at a time. A cancelled caller gets no result; the call itself continues to its end.
 """
 
 import asyncio
@@ -15,13 +16,13 @@ Outcome = tuple[Any, Exception | None]
 
 
 class Calls:
-    """The way from the one thread to the other."""
+    """Carries calls from the one thread to the other."""
 
     def __init__(self) -> None:
         self._asked: SimpleQueue[tuple[Callable[[], Any], Future[Outcome]] | None] = SimpleQueue()
 
     async def make(self, function: Callable[[], Any]) -> Any:
-        """What the function returns, called in the thread that serves."""
+        """The function's return value; it is called in the thread that runs `serve`."""
         answer: Future[Outcome] = Future()
         self._asked.put((function, answer))
         made, error = await asyncio.wrap_future(answer)

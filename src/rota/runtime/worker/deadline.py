@@ -1,9 +1,9 @@
 """The deadline of exclusive work, kept inside the worker.
 
-The agent says at each renewal of its lease until when this node's exclusive work may go on. If it is frozen, it says
-nothing more, and the worker has to stop by itself: at `stop_at` in good order, and at `dead_by`, still before anybody
-else may take the work, by force. The guard beside the worker uses it on the whole process group, whatever the worker's
-code is stuck in; an alarm whose default is death stands behind the guard, in case somebody killed that.
+At each renewal of its lease the agent sends until when this node's exclusive work may go on. A frozen agent sends
+nothing, and the worker has to stop by itself: orderly at `stop_at`, and by force at `dead_by`, still before another
+node may take the work. The guard beside the worker kills the whole process group, whatever the worker's code is stuck
+in; an alarm signal kills the worker if the guard was killed.
 
 The clock is the one that all processes of a machine share and that goes on while it sleeps.
 """
@@ -15,7 +15,7 @@ from rota.runtime.pipes.brief import Deadline
 from rota.runtime.worker.guard import WorkerGuard
 
 LOOK = 0.2
-"""Seconds between looks at the clock."""
+"""Seconds between two looks at the clock."""
 
 
 class LeaseDeadline:
@@ -27,7 +27,7 @@ class LeaseDeadline:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
 
     def extend(self, deadline: Deadline) -> None:
-        """Act until then."""
+        """Set until when this process may act."""
         self._stop_at = deadline.stop_at
         if self._guard is not None:
             self._guard.set_deadline(deadline.dead_by)
@@ -36,5 +36,5 @@ class LeaseDeadline:
 
     @property
     def must_stop(self) -> bool:
-        """Is the time for an orderly stop here?"""
+        """Is it time for an orderly stop?"""
         return self._stop_at is not None and self._clock.monotonic() >= self._stop_at

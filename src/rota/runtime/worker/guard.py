@@ -1,10 +1,10 @@
-"""A guard: a tiny process beside a worker, which ends the worker's whole group when that must not go on.
+"""A guard: a tiny process beside a worker, which kills the worker's whole group at its deadline or when the agent ends.
 
 A worker cannot always do so itself: its code may be stuck, and what it started would not die with it. The guard is
-forked before any of the app's code runs, holds nothing but three things, and does nothing but look at them:
+forked before any of the app's code runs. It holds three things, and does nothing but watch them:
 
 - the lifeline to the agent, where the kernel does not watch that by itself;
-- the deadline of work that nobody else may do at the same time, in a page of memory that the worker writes, or the
+- the deadline of work that must not run twice at the same time, in a page of memory that the worker writes, or the
   agent for all its runs, and that the guard reads;
 - a pipe from the worker: when it closes and the worker has ended, the guard does too. A program may close the pipe and
   go on, as it may close all it does not know; then the guard looks for the worker itself.
@@ -47,7 +47,7 @@ class DeadlinePage:
         return float(_DEADLINE.unpack_from(self._memory, 0)[0])
 
     def set(self, dead_by: float) -> None:
-        """End at this instant whoever looks here."""
+        """Set the instant at which the guards that read this page kill their groups."""
         _DEADLINE.pack_into(self._memory, 0, dead_by)
 
 
@@ -61,7 +61,7 @@ class AgentLifeline:
         self._lifeline, self._life = os.pipe()  # hangs up when this process ends, and not before
 
     def set(self, dead_by: float) -> None:
-        """End all of them at this instant, unless another is set before; 0: never."""
+        """Kill all of them at this instant, unless another is set before; 0: never."""
         self._page.set(dead_by)
 
     def outfit(self, orders: int | None) -> list[int]:
@@ -82,7 +82,7 @@ class AgentLifeline:
 
 
 class WorkerGuard:
-    """The worker's hold on its guard."""
+    """The worker's side of its guard."""
 
     def __init__(
         self, title: str, lifeline: int | None, page: DeadlinePage | None = None, *, outlives_exec: bool = False
@@ -99,7 +99,7 @@ class WorkerGuard:
         )  # it forked once more and ended, so that the guard is no child that the app's code could meet
 
     def set_deadline(self, dead_by: float) -> None:
-        """End the group at this instant, unless another is set before."""
+        """Kill the group at this instant, unless another is set before."""
         self._page.set(dead_by)
 
 
@@ -133,18 +133,18 @@ def _be_guard(title: str, page: DeadlinePage, worker: int, lifeline: int | None)
 
 
 def _is_there(leader: int) -> bool:
-    """Has the worker not been reaped? Its number means nobody else as long as we are in its group."""
+    """Is the worker not reaped yet? Its number cannot mean another process as long as this one is in its group."""
     try:
         os.kill(leader, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # it runs as somebody else by now
+    except PermissionError:  # it runs as another user by now
         pass
     return True
 
 
 def _end_all(leader: int) -> NoReturn:
-    """End the worker and all that descends from it; last its group, to which this process belongs."""
+    """Kill the worker and all that descends from it; last its group, to which this process belongs."""
     with contextlib.suppress(OSError):
         kernel.end(each.pid for each in kernel.kin_of(leader) if each.pid != os.getpid())
     os.killpg(leader, signal.SIGKILL)
@@ -152,8 +152,8 @@ def _end_all(leader: int) -> NoReturn:
 
 
 def close_all_but(keep: list[int]) -> None:
-    """Hold nothing whose closing somebody waits for."""
+    """Close every descriptor except these, because other processes wait for some of them to close."""
     for fd in set(kernel.open_descriptors()).difference(keep):
-        with contextlib.suppress(OSError):  # what it was listed with
+        with contextlib.suppress(OSError):  # the descriptor that the listing itself used
             os.close(fd)
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # for as long as the process lives

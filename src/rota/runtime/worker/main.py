@@ -40,7 +40,7 @@ def run(
     extras: Sequence[int] = (),
     warden: Warden | None = None,
 ) -> NoReturn:
-    """Be the worker that `brief` describes; `extras` are the descriptors that its role needs beside the usual ones."""
+    """Be the worker that `brief` describes; `extras` are the descriptors that its role needs besides the usual ones."""
     code, keeper = 1, None
     try:
         role = role_of(brief)
@@ -54,7 +54,7 @@ def run(
             code = 0
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
-    except BaseException:  # the last frame of this process; nobody above may see it
+    except BaseException:  # the last frame of this process; an exception must not reach the forked loader's code
         traceback.print_exc()
     finally:
         if keeper is not None:
@@ -81,7 +81,7 @@ def _settle_in(
 
 
 def _own_session() -> None:
-    """What this process starts can leave its group, but not its session unseen; a spawned one has its own already."""
+    """Start a session, so that nothing this process starts leaves it unseen; a spawned worker has its own already."""
     if os.getsid(0) != os.getpid():
         os.setsid()
 
@@ -89,8 +89,8 @@ def _own_session() -> None:
 def _guarded(
     brief: Brief, role: WorkerRole, lifeline: int, extras: Sequence[int], warden: Warden | None
 ) -> WorkerGuard | None:
-    """End with the agent: by the kernel, or by a guard where it cannot. Work under the lease has one in any case, or is
-    watched by a warden."""
+    """End with the agent: by the kernel, or by a guard where the kernel cannot. Work under the lease always has a
+    guard, or is watched by a warden."""
     title = f"rota: guard {brief.pool}/{brief.slot} of {brief.node}"
     is_program = brief.attempt is not None and bool(brief.attempt.argv)
     if role.has_page and extras:
@@ -98,7 +98,7 @@ def _guarded(
             kernel.die_with(lifeline)
         if warden is not None and warden.enrol():
             return None
-        # A program may close all it does not know, the lifeline among it; then the guard has it still.
+        # A program may close all descriptors it does not know, including the lifeline; the guard still has it then.
         watches_lifeline = is_program or kernel.is_portable()
         return WorkerGuard(
             title, lifeline if watches_lifeline else None, DeadlinePage.of(extras[PAGE]), outlives_exec=is_program
@@ -111,7 +111,7 @@ def _guarded(
 
 
 def _start(app: App, sock: socket.socket) -> bool:
-    """Run the app's hooks; tell the agent if one failed."""
+    """Run the app's start hooks; report to the agent if one failed."""
     for hook in app.worker_start_hooks:
         try:
             hook()

@@ -1,7 +1,7 @@
 """Roles: what each sort of worker does, by the names of the functions that do it.
 
 The loader imports all of them before it forks (`import_all`), so that no worker pays for it. They are named, not
-imported: a worker of one kind of work is no concern of what starts workers.
+imported, so that the code which starts workers depends on no kind of work.
 """
 
 import socket
@@ -20,7 +20,7 @@ PROGRAM = "program"
 
 
 class Setup(NamedTuple):
-    """What a worker has when its role begins."""
+    """What a worker is given when its role begins."""
 
     brief: Brief
     sock: socket.socket
@@ -35,13 +35,13 @@ class WorkerRole(msgspec.Struct, frozen=True, kw_only=True):
     """One sort of worker. Functions are `module:name`."""
 
     body: str
-    """What it does, given the app and its `Setup`."""
+    """What the worker does, given the app and its `Setup`."""
 
     about: str = ""
-    """What its lines are about, given its brief, that are printed outside of any task; empty: the worker."""
+    """The subject of lines printed outside of any task, given the worker's brief; empty: the worker."""
 
     prepare: str = ""
-    """What is imported for it before the fork, given the app."""
+    """What to import for the role before the fork, given the app."""
 
     keeps_lines: bool = True
     """Are lines that it prints kept in files of the node? What a run prints is kept with the run."""

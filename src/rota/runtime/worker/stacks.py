@@ -1,4 +1,4 @@
-"""Stacks of workers that stood still, kept in the data folder so that somebody can read them tomorrow."""
+"""Stacks of workers that were stuck, kept in the data folder so that an operator can read them later."""
 
 import re
 import signal
@@ -8,13 +8,13 @@ from rota.kit.files import private
 from rota.kit.time.clock import Clock
 
 SIGNAL = signal.SIGUSR2
-"""What makes a worker write down the stacks of its threads."""
+"""The signal that makes a worker write down the stacks of its threads."""
 
 STACKS_WAIT = 0.3
 """Seconds that a worker gets to write them down before it is killed."""
 
 KEEP = 20
-"""Files kept; the oldest go first."""
+"""The number of files kept; the oldest are deleted first."""
 
 
 class Stacks:
@@ -24,7 +24,7 @@ class Stacks:
         self._folder, self._clock = folder, clock
 
     def save(self, subject: str, pid: int | None, text: str) -> str | None:
-        """Write one down; the file's name, or None if the disk refused."""
+        """Save one; returns the file's name, or None if the disk refused."""
         time = self._clock.wall().strftime("%Y%m%dT%H%M%S.%f")
         file = self._folder / f"{time}-{re.sub(r'[^A-Za-z0-9.-]+', '-', subject)}-{pid}.txt"
         try:

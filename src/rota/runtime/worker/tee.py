@@ -24,27 +24,27 @@ UNFINISHED = 100
 
 
 TOGETHER = 16
-"""Lines of one `print` that are written at once; all of the largest size they are a quarter of a file."""
+"""Lines of one `print` that are written in one call; if all have the largest size, they take a quarter of a file."""
 
 
 class About(NamedTuple):
-    """What a line is about."""
+    """The subject of a line."""
 
     subject: str
     part: str = ""
 
 
 about: ContextVar[About | None] = ContextVar("about", default=None)
-"""The work that is done in this context, in a worker that does several."""
+"""The work done in this context, in a worker that does several pieces of work."""
 
 
 class LineBuffer:
     """Cuts what is printed into lines, and keeps them."""
 
     def __init__(self, printed: Printed, usual: About, clock: Clock = SYSTEM) -> None:
-        """`usual`: what lines are about that are printed outside of any context with a work of its own."""
+        """`usual`: the subject of lines that are printed outside of any context with a work of its own."""
         self.dropped = 0
-        """Lines that could not be kept since the last one that could."""
+        """Lines that could not be kept since the last one that was."""
 
         self._printed, self._usual, self._clock = printed, usual, clock
         self._pid = os.getpid()
@@ -54,11 +54,11 @@ class LineBuffer:
         """Keep the lines that end in `text`, and remember the beginning of the next."""
         try:
             self._take(text, about.get() or self._usual)
-        except Exception:  # whatever it is, the app's print must not fail for it
+        except Exception:  # whatever went wrong, the app's print must not fail
             self.dropped += 1
 
     def end(self) -> None:
-        """Keep what this thread printed last, without a line's end."""
+        """Keep the unfinished line that this thread printed last."""
         for work, begun in list(self._begun().items()):
             if begun:
                 self._keep(work, [begun])
@@ -75,7 +75,7 @@ class LineBuffer:
             self._keep(work, lines)
 
     def _begun(self) -> dict[About, str]:
-        """Lines that this thread has begun, by what they are about; a child process has none of its parent's."""
+        """Unfinished lines of this thread, by subject; a child process has none of its parent's."""
         if self._pid != os.getpid():
             self._pid, self._local = os.getpid(), threading.local()
         found: dict[About, str] | None = getattr(self._local, "begun", None)

@@ -2,11 +2,11 @@
 
 A guard of its own (`runtime.worker.guard`) would cost each attempt two more forks, more than the attempt itself takes.
 So the loader forks one warden when the first such attempt comes. Each worker enrols before any of the app's code runs
-in it: it sends a handle on itself, by which the warden never takes another process for it. The warden ends all of them,
-and what descends from them, when the agent is gone or when the instant in the page has come: the same things for which
-a guard ends its group. It stays while there is somebody to watch, also when its loader leaves.
+in it: it sends a handle on itself, so that the warden can never mistake another process for it. The warden ends all of
+them, and what descends from them, when the agent is gone or when the instant in the page has come: the same things for
+which a guard ends its group. It stays while it has processes to watch, even after its loader has left.
 
-Where processes have no handles, and where no warden can be had, a worker has a guard of its own.
+Where processes have no handles, or no warden can be started, a worker has a guard of its own.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from rota.runtime.worker.guard import LOOK_MS, DeadlinePage, close_all_but
 
 
 class Warden:
-    """The loader's hold on its warden."""
+    """The loader's side of its warden."""
 
     def __init__(self, title: str, page: int, lifeline: int) -> None:
         theirs, self._desk = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -34,14 +34,14 @@ class Warden:
                 _be_warden(title, DeadlinePage.of(page), theirs, lifeline)
 
     def enrol(self) -> bool:
-        """Have this process watched from now on, and let go of the warden; False if that cannot be."""
+        """Have the warden watch this process, then close the line to it; False if that is impossible."""
         with self._desk, contextlib.suppress(OSError), kernel.own_handle() as handle:
             socket.send_fds(self._desk, [b"%d" % os.getpid()], [handle])
             return True
         return False
 
     def close(self) -> None:
-        """Nobody else enrols: it leaves when the last one has ended."""
+        """Close the line: no more processes enrol, and the warden ends with the last one it watches."""
         self._desk.close()
 
 
@@ -60,7 +60,7 @@ def _be_warden(title: str, page: DeadlinePage, desk: socket.socket, lifeline: in
 
 def _watch(page: DeadlinePage, desk: socket.socket, lifeline: int) -> None:
     watched: dict[int, int] = {}
-    """By handle: the process."""
+    """Handle → process id."""
 
     is_open = True
     poll = select.poll()
@@ -88,7 +88,7 @@ def _watch(page: DeadlinePage, desk: socket.socket, lifeline: int) -> None:
 
 
 def _end(watched: dict[int, int]) -> None:
-    """End those who are watched and all that descends from them."""
+    """Kill the watched processes and all that descends from them."""
     for handle, pid in watched.items():
         if not kernel.has_ended(handle):  # its number is still its own
             kernel.end(each.pid for each in kernel.kin_of(pid))
