@@ -42,7 +42,7 @@ def flags(
 
 
 def given(options: Sequence[Option], values: Mapping[str, Any]) -> dict[str, Any]:
-    """What was said by the flags of these options, as fields of JSON."""
+    """The values given with the flags of these options, as JSON fields."""
     found: dict[str, Any] = {}
     for option in options:
         value = values[option.name]
@@ -58,7 +58,7 @@ def flag(option: Option) -> str:
 
 
 def word(option: Option) -> str | None:
-    """What stands for its value; None: its choices do."""
+    """The placeholder of its value; None: its choices are shown."""
     return None if choices(option) else option.said.word or _WORDS[option.type]
 
 

@@ -98,7 +98,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """What might come next; no command is imported for that, since somebody waits at the keyboard."""
+        """The possible completions; no command is imported for them, as the user is waiting."""
         names = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
         return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
@@ -120,7 +120,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit."""
     standard_streams.fill_in()
     hide_passwords(sys.argv)
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # what its library tells on stderr has another form than our log
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # the library's own lines on stderr have another form than our log
     try:
         code: Any = cli.main(args=arguments, prog_name="rota", standalone_mode=False)
     except click.exceptions.Abort:

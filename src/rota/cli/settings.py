@@ -4,8 +4,8 @@
 a flag beats a variable, that the project's `rota.toml`, that the user's file, that the default. `Resolved.origins` says
 for each field where its value came from. So an option is declared exactly once, in `model.config`.
 
-A file is checked whole, also the parts nobody asked for: a misspelt key is an error that names the file and the key
-that was probably meant, never a setting without effect.
+The whole file is checked, also sections that the command does not use: a misspelt key is an error that names the file
+and the key that was probably meant, never a setting without effect.
 
 The texts below the fields are read from the source of `model.config`, once per process (3 ms); Python itself forgets
 them.
@@ -85,7 +85,7 @@ class SettingOption(msgspec.Struct, frozen=True):
 
     doc: str
     own: str
-    """How a command asks for it that has a way of its own; empty if it is a plain flag."""
+    """The option's name in a command that declares it itself; empty if it is a plain flag."""
 
     @property
     def parameter(self) -> str:
@@ -104,7 +104,7 @@ class SettingOption(msgspec.Struct, frozen=True):
 
     @property
     def can_be_off(self) -> bool:
-        """May it be switched off? A name, left out, is not off: it is another's to choose."""
+        """Can it be switched off? A name cannot: if it is left out, a default is chosen."""
         return self.is_optional and self.kind in (timedelta, int, Size)
 
     @property
@@ -428,7 +428,7 @@ def _suggestion(word: str, known: Collection[str]) -> str:
 
 
 def _find(option: SettingOption, flags: Mapping[str, Any], environ: Mapping[str, str], files: list[_File]) -> Setting:
-    """The strongest word on one option."""
+    """The value of one option, from the strongest place that has one."""
     if (given := flags.get(option.parameter)) is not None:
         return Setting(option, option.read(given) if isinstance(given, str) else given, f"flag {option.flag}")
     if text := environ.get(option.variable):

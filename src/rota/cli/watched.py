@@ -57,7 +57,7 @@ def changed(before: Look, now: Look) -> list[Path]:
 
 
 async def changes(folder: Path, pause: float = LOOK) -> AsyncGenerator[list[Path], None]:
-    """The files that changed since they were last told of, each time that there are any, until closed."""
+    """Yields the files that changed since they were last yielded, each time that there are any, until closed."""
     told = last = await in_thread(lambda: look(folder))
     while True:
         await asyncio.sleep(pause)

@@ -1,1 +1,1 @@
-"""The doors: how the world outside asks a node."""
+"""The doors: how clients call a node, over HTTP and gRPC."""

@@ -33,7 +33,7 @@ class NodeBackend(msgspec.Struct, frozen=True):
 
     clock: Clock
     watches: Watches
-    """Keeps the operations that go on."""
+    """Keeps track of the open watches."""
 
     tallies: Tallies
     """Asks relays."""
@@ -42,7 +42,7 @@ class NodeBackend(msgspec.Struct, frozen=True):
     """Where the output of runs is kept, or None while this node has no store."""
 
     steer: Steer = _alone
-    """Asks a node what only it can answer."""
+    """Calls a node for what only it can answer."""
 
     log_at: LogAt | None = None
     """Reads a log at the node that has it; None: all logs are where `logs` is."""
@@ -51,10 +51,10 @@ class NodeBackend(msgspec.Struct, frozen=True):
     """Bounds how many idempotency keys callers use."""
 
     note: Callable[..., None] = lambda **_: None
-    """Puts what is done without a commit on the audit trail: by whom, from where, what."""
+    """Adds what is done without a commit to the audit trail: the caller, its address, the operation."""
 
     budget: CallerBudget = msgspec.field(default_factory=CallerBudget)
-    """What callers may take of this node."""
+    """Limits how much of this node each caller may use."""
 
     def present_store(self) -> Store:
         """The store; Unavailable while there is none."""
@@ -65,7 +65,7 @@ class NodeBackend(msgspec.Struct, frozen=True):
     def store_for(self, by: str, origin: str, what: str, store: Store | None = None) -> Store:
         """The store for one operation of one caller; Unavailable while there is none.
 
-        Whoever only looks gets it as it is; for the others, each change says who made it, in `store` if that is given.
+        A caller that only reads gets it as it is; for the others, each change records who made it, in `store` if given.
         """
         store = store or self.present_store()
         if OPERATIONS[what] is Access.VIEW:

@@ -1,10 +1,10 @@
-"""Health: is this node getting on with its work, and may it be given more?
+"""Health: does this node make progress, and may it be given more work?
 
-Two things are asked. Each loop that must not stand still is expected to stamp its progress within a limit, so that a
-node whose loops hang is not taken for well because it still answers. And checks are asked when somebody wants to know;
-each returns None, or the reason why not.
+There are two kinds of tests. Each loop that must not stand still is expected to stamp its progress within a limit, so
+that a node whose loops hang does not count as healthy because it still answers. And checks run when a probe asks; each
+returns None, or the reason why not.
 
-`judge` decides, on data; `HealthChecks` holds the stamps and asks the checks. `doors.http.door` shows both.
+`judge` decides, on data; `HealthChecks` holds the stamps and runs the checks. `doors.http.door` shows both.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ Check: TypeAlias = Callable[[], str | None]
 
 
 class LoopProgress(msgspec.Struct, frozen=True):
-    """When a loop last did something, and how long that may last."""
+    """When a loop last made progress, and how long ago that may be."""
 
     at: Instant
     within: timedelta
@@ -76,19 +76,19 @@ class HealthChecks:
         self._progress.pop(name, None)
 
     def check(self, name: str, ask: Check) -> None:
-        """A node for which this does not hold is neither healthy nor ready."""
+        """Add a check; while it fails the node is neither healthy nor ready."""
         self._checks[name] = ask
 
     def check_ready(self, name: str, ask: Check) -> None:
-        """A node for which this does not hold may be healthy, but should be given nothing new."""
+        """Add a check; while it fails the node may be healthy, but should get no new work."""
         self._ready_checks[name] = ask
 
     def healthy(self) -> HealthVerdict:
-        """Is the node getting on?"""
+        """Does the node make progress?"""
         return judge(self._progress, _answers(self._checks), self._clock.monotonic())
 
     def ready(self) -> HealthVerdict:
-        """Is it, and may it be given more?"""
+        """Is the node healthy, and may it be given more work?"""
         return judge(self._progress, _answers({**self._checks, **self._ready_checks}), self._clock.monotonic())
 
 
@@ -97,7 +97,7 @@ def _answers(checks: Mapping[str, Check]) -> dict[str, str | None]:
 
 
 def _answer(ask: Check) -> str | None:
-    """What a check says; one that fails says so, and does not hide what the others say."""
+    """The result of a check; one that raises reports that, and does not hide the results of the others."""
     try:
         return ask()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""The bounds of what a caller says, the same at every door and for every kind."""
+"""Limits of request values, the same at every door and for every kind."""
 
 from datetime import timedelta
 
@@ -9,20 +9,20 @@ PAGE = 100
 MAX_PAGE = 1000
 LONGEST_WAIT = timedelta(minutes=1)
 TRIES = 5
-"""How often a write without a version is decided again before somebody is told."""
+"""How often a write without a version is retried before the caller gets a Conflict."""
 
 SHOWN = 10
-"""Refusals of one node that are told; there may be thousands."""
+"""Refusals of one node that are listed; there may be thousands."""
 
 
 def check_reason(why: str) -> None:
-    """Invalid unless it is a line of a length that is shown."""
+    """Invalid unless the reason is one line of at most 200 printable characters."""
     if not why.isprintable() or len(why) > 200:
         raise Invalid("a reason has at most 200 characters, all printable; shorten it")
 
 
 def check_limit(limit: int) -> None:
-    """Invalid unless a page may have so many entries."""
+    """Invalid unless a page may have this many entries."""
     if not 1 <= limit <= MAX_PAGE:
         raise Invalid(f"limit is {limit}; it must be from 1 to {MAX_PAGE}")
 

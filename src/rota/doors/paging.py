@@ -1,7 +1,7 @@
 """Pages of lists that are read whole: those of nodes, kinds, hooks and tokens, which are few compared with resources.
 
-A page begins behind `token`, the name that the page before ended with, so that what is added or removed between two
-pages neither repeats nor hides another. Pure.
+A page begins behind `token`, the name that the previous page ended with, so that an entry added or removed between two
+pages neither repeats nor hides another one. Pure.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ LONGEST = 1000
 def paged(
     items: Sequence[T], name: Callable[[T], str], *, limit: int | None = None, token: str | None = None
 ) -> tuple[tuple[T, ...], str | None]:
-    """The page behind `token` of what is sorted by name, and the token of the next page; None if it is the last."""
+    """The page of a sorted list behind `token`, and the token of the next page; None if it is the last."""
     most = LONGEST if limit is None else limit
     if not 1 <= most <= LONGEST:
         raise Invalid(f"limit is {most}; it must be from 1 to {LONGEST}")

@@ -1,4 +1,4 @@
-"""How a node is asked what only it can answer, wherever it is in the fleet."""
+"""How a node is called for what only it can answer, from any node of the fleet."""
 
 from collections.abc import Awaitable
 from enum import StrEnum
@@ -7,11 +7,11 @@ from typing import Any, Protocol
 from rota.model.ids import NodeId
 
 PASSED_ON = "rota-passed-on"
-"""The header by which a node says that it passes a request on."""
+"""The header that marks a request passed on by a node."""
 
 
 class SteerVerb(StrEnum):
-    """What a node can be asked, as its control socket has it."""
+    """The requests that one node can answer, as its control socket names them."""
 
     SERVICES = "services"
     RELOAD = "reload"
@@ -22,9 +22,9 @@ class SteerVerb(StrEnum):
 
 
 class Steer(Protocol):
-    """Asks a node; Unavailable if it does not answer, Unknown if nobody knows what became of it."""
+    """Calls a node; Unavailable if it does not answer, Unknown if the outcome is not known."""
 
     def __call__(
         self, node: NodeId, verb: SteerVerb, /, *, was_passed_on: bool = False, **fields: Any
     ) -> Awaitable[Any]:
-        """What the node says."""
+        """The node's answer."""

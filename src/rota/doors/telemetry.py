@@ -1,11 +1,11 @@
 """Telemetry: the node's metrics, sent to an OpenTelemetry collector (OTLP over HTTP).
 
-It is configured as everywhere in OpenTelemetry, by the variables `OTEL_EXPORTER_OTLP_ENDPOINT` and its like; without an
-endpoint nothing is sent and nothing is imported. What is sent are the figures of `/metrics`, under the same names, read
-at each beat and translated here; there is no second way of counting. Only metrics are sent, no traces and no logs.
+It is configured by the standard OpenTelemetry variables, such as `OTEL_EXPORTER_OTLP_ENDPOINT`; without an endpoint
+nothing is sent and nothing is imported. The figures are those of `/metrics`, under the same names, read at each
+interval and translated here; nothing is counted twice. Only metrics are sent, no traces and no logs.
 
-`wanted` and `translated` decide, on data; `send_metrics` does it, in a thread, since the exporter blocks. A collector
-that is away costs its figures and nothing else. Needs the extra `otel`.
+`wanted` and `translated` decide, on data; `send_metrics` does it, in a thread, since the exporter blocks. While a
+collector is away its figures are lost, and nothing else is affected. Needs the extra `otel`.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class Telemetry(msgspec.Struct, frozen=True):
 
 
 def wanted(environ: Mapping[str, str]) -> Telemetry | None:
-    """What the standard variables ask for; None if nothing."""
+    """The settings in the standard variables; None if there is no endpoint."""
     is_off = environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or environ.get("OTEL_METRICS_EXPORTER") == "none"
     if is_off or not any(environ.get(name) for name in ENDPOINTS):
         return None
@@ -51,7 +51,7 @@ def wanted(environ: Mapping[str, str]) -> Telemetry | None:
 async def send_metrics(
     telemetry: Telemetry, registry: CollectorRegistry, node: str, refresh: Callable[[], Awaitable[None]]
 ) -> None:
-    """Send what the registry has, again and again; `refresh` is waited for before it is asked."""
+    """Send the registry's metrics periodically; `refresh` is awaited before each reading."""
     try:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter  # noqa: PLC0415
     except ModuleNotFoundError as error:
@@ -71,7 +71,7 @@ async def send_metrics(
 
 
 def translated(families: Iterable[Metric], began: int, now: int) -> "list[Told]":
-    """What Prometheus is told, in OpenTelemetry's words; times are nanoseconds since 1970."""
+    """The Prometheus metrics in OpenTelemetry's form; times are nanoseconds since 1970."""
     return [told for family in families if (told := _translated(family, began, now)) is not None]
 
 
@@ -102,7 +102,8 @@ def _translated(family: Metric, began: int, now: int) -> "Told | None":
 
 
 def _histograms(family: Metric, began: int, now: int) -> Iterator[dict[str, Any]]:
-    """The points of a histogram: one for each set of labels. Prometheus counts buckets up, OpenTelemetry each alone."""
+    """The points of a histogram: one for each set of labels. Prometheus's buckets are cumulative, OpenTelemetry's are
+    not."""
     buckets: dict[tuple[tuple[str, str], ...], list[tuple[float, float]]] = {}
     sums: dict[tuple[tuple[str, str], ...], float] = {}
     for sample in family.samples:
@@ -128,7 +129,7 @@ def _histograms(family: Metric, began: int, now: int) -> Iterator[dict[str, Any]
 
 
 def _message(metrics: "list[Told]", node: str) -> Any:
-    """Everything that is sent at one beat."""
+    """The message of one interval."""
     from opentelemetry.sdk.metrics.export import MetricsData, ResourceMetrics, ScopeMetrics  # noqa: PLC0415
     from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope  # noqa: PLC0415

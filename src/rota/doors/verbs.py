@@ -4,13 +4,13 @@
     async def interrupt_run(store: Store, run: RunId, *, by: str, why: str = "", wait: Wait = None) -> RunView:
         \"\"\"Stop a run; with `wait`, return when it is over, or when that time is.\"\"\"
 
-The signature is the request: a parameter is what a caller says, of the type that it has there, unless it is one of
-`OURS`, which the node fills in. One that the path names is in the path, one that the record of the body names is in the
+The signature is the request: the caller sends each parameter, with the type it has there, unless it is one of `OURS`,
+which the node fills in. A parameter that the path names is in the path, one that the record of the body names is in the
 body, and the others are in the query. The return type is the answer, unless `answer` names the record that holds it.
-HTTP, gRPC, the command line's requests to a server, the description of the API, the table of who may do what and the
-audit trail follow from it (`verb_http`, `verb_grpc`, `cli.reach.remote`, `openapi`); docs/adr has the reasons.
+HTTP, gRPC, the command line's requests to a server, the description of the API, the table of roles and the audit trail
+follow from it (`doors.http.verbs`, `doors.grpc.verbs`, `cli.reach.remote`, `openapi`); docs/adr has the reasons.
 
-Nothing is looked into when a module is imported: the first use of a verb reads its signature, and keeps what it found.
+Importing a module inspects nothing: the first use of a verb reads its signature, and caches the result.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ OPERATIONS: dict[str, Access] = {}
 """Every operation by name, and what it needs."""
 
 STREAMING: set[str] = set()
-"""Operations that go on answering. The doors judge their callers again meanwhile."""
+"""Operations with a streamed answer. The doors judge their callers again meanwhile."""
 
 HEAVY: set[str] = set()
 """Operations that compute or read much; few of them run at a time (`doors.guard.budget`)."""
@@ -59,7 +59,7 @@ OURS: Mapping[str, Callable[[Any], Any]] = {
     "patience": lambda call: call.bounded(PATIENCE),
     "sleep": lambda _: asyncio.sleep,
 }
-"""Parameters that the node fills in, from the call at its door, unless their type says that the caller does."""
+"""Parameters that the node fills in from the call, unless their type says that the caller sends them."""
 
 
 def needs(access: Access, *, heavy: bool = False) -> Callable[[F], F]:
@@ -79,7 +79,7 @@ def needs(access: Access, *, heavy: bool = False) -> Callable[[F], F]:
 
 
 class Sort(Enum):
-    """What a caller may say for a parameter."""
+    """The kinds of values that a parameter takes."""
 
     TEXT = auto()
     COUNT = auto()
@@ -88,7 +88,7 @@ class Sort(Enum):
     TIME = auto()
     TEXTS = auto()
     AFTER = auto()
-    """The revision behind which a watch goes on."""
+    """The revision after which a watch resumes."""
 
     LIST = auto()
     OBJECT = auto()
@@ -103,13 +103,13 @@ class Where(Enum):
     QUERY = auto()
     BODY = auto()
     WHOLE = auto()
-    """It is the body itself."""
+    """The parameter is the body itself."""
 
     HEADER = auto()
 
 
 class VerbField(msgspec.Struct, frozen=True):
-    """A parameter that the caller fills in."""
+    """A parameter that the caller sends."""
 
     name: str
     """Its name in the signature."""
@@ -120,17 +120,17 @@ class VerbField(msgspec.Struct, frozen=True):
     sort: Sort
     where: Where
     is_needed: bool
-    """Has it no default?"""
+    """Is it required?"""
 
     is_nullable: bool
-    """Is null in a body the same as nothing?"""
+    """Does null in a body count as left out?"""
 
     parameter: Parameter | None
     """What it means; None: the record of the body says so."""
 
 
 class Verb(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """An operation, and how it is asked at the doors."""
+    """An operation, and how clients call it at the doors."""
 
     name: str
     function: Callable[..., Any]
@@ -143,7 +143,7 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The record of the body."""
 
     answer: type[msgspec.Struct] | None = None
-    """The record that is answered with; None: what the operation returns."""
+    """The record of the answer; None: what the operation returns."""
 
     makes: bool = False
     """Does it make something? Then HTTP answers 201."""
@@ -152,32 +152,33 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Does it delete something? Then HTTP answers 204, without a body."""
 
     found_at: str = ""
-    """The path of what it made, with the names of fields of the answer."""
+    """The path of the thing it made, with fields of the answer as placeholders."""
 
     is_versioned: bool = False
     """Has the answer an ETag? Then its record has a field `version`."""
 
     page_by: Callable[[Any], str] | None = None
-    """What entries of a list are named by that is read whole, and answered in pages; None: it is not."""
+    """The name of an entry, for a list that is read whole and answered in pages; None: it is no such list."""
 
     shown: Callable[[Any], Any] | None = None
-    """How each entry of such a list is shown; None: as it is."""
+    """The function that shows an entry of such a list; None: as it is."""
 
     goes_on: str = ""
-    """What events it answers with over HTTP, if it goes on answering."""
+    """The events of its streamed answer over HTTP, if it has one."""
 
     codes: tuple[str, ...] = ()
     """Codes of errors that are its own."""
 
     is_noted: bool = False
-    """Is it on the audit trail although it changes nothing in the store? Then it takes no idempotency key either."""
+    """Is it recorded in the audit trail although it changes nothing in the store? Then it takes no idempotency key
+    either."""
 
     is_secret: bool = False
-    """Is its answer told once, and never kept for a repeat?"""
+    """Is its answer sent only once, and never kept for a repeat?"""
 
     @cached_property
     def fields(self) -> tuple[VerbField, ...]:
-        """What the caller says, in the order of the signature."""
+        """The parameters that the caller sends, in the order of the signature."""
         return tuple(_fields(self))
 
     @cached_property
@@ -198,7 +199,7 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def _is_whole(self) -> bool:
-        """Is what the operation returns the answer already?"""
+        """Does the operation return the whole answer?"""
         returned = get_type_hints(self.function)["return"]
         return returned in (self.answer, Any) or get_origin(returned) is dict
 
@@ -212,11 +213,11 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def answers_as_asked(self) -> bool:
-        """Says its answer nothing but what was asked?"""
+        """Does its answer contain only values of the request?"""
         return self.answer is not None and set(self._echoed) == set(self.answer.__struct_fields__)
 
     def wrap(self, found: Any, given: Mapping[str, Any]) -> Any:
-        """The record of the answer: what the operation returned, or that with what was asked."""
+        """The record of the answer: what the operation returned, or that together with values of the request."""
         if self.answer is None or self._is_whole:
             return found
         told = {name: given[name] for name in self._echoed}
@@ -226,17 +227,17 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.answer(**told, **{name: getattr(found, name) for name in others})
 
     def begin(self, call: Any, given: Mapping[str, Any]) -> Any:
-        """Call the operation with what the caller gave, and what the node fills in."""
+        """Call the operation with the caller's values and those that the node fills in."""
         return self.function(**{name: fill(call) for name, fill in self._ours}, **given)
 
     async def ask(self, call: Any, given: Mapping[str, Any]) -> Any:
-        """What the operation returns, with what is added to that at the doors."""
+        """The result of the operation, with what the doors add to it."""
         found = await self.begin(call, given)
         more = MORE.get(self.name)
         return await more(call.store, found) if more else found
 
     def note(self, given: Mapping[str, Any]) -> str:
-        """What the audit trail says of a verb that changes nothing in the store."""
+        """The audit text of a verb that changes nothing in the store."""
         said = ((field, given.get(field.name)) for field in self.fields)
         told = ("all" if field.sort is Sort.LIST and not each else str(each) for field, each in said)
         return " ".join([self.name, *told])
@@ -257,7 +258,7 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def keeps_keys(self) -> bool:
-        """Does it look after idempotency keys itself?"""
+        """Does the operation handle idempotency keys itself?"""
         return any(field.where is Where.HEADER and field.sort is Sort.TEXT for field in self.fields)
 
     @property
@@ -269,7 +270,7 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return bool(needed) or getattr(self.body, "is_needed", False)
 
     def query(self) -> tuple[str, ...]:
-        """The names of what may be asked behind the question mark."""
+        """The names of the query parameters."""
         paging = ("limit", "token") if self.page_by else ()
         return (*(field.key for field in self.fields if field.where is Where.QUERY), *paging)
 
@@ -340,7 +341,7 @@ def _where(verb: Verb, name: str, key: str, told: Parameter | None, in_body: Col
 
 
 def _told(hint: Any) -> Parameter | None:
-    """What a type says about the parameter."""
+    """The `Parameter` that a type is annotated with, if any."""
     return next((each for each in getattr(hint, "__metadata__", ()) if isinstance(each, Parameter)), None)
 
 
@@ -362,7 +363,7 @@ def _sort(hint: Any) -> Sort:
 
 
 def _bare(hint: Any) -> Any:
-    """A type without what is said about it, and without None."""
+    """A type without its annotations, and without None."""
     if get_origin(hint) is Annotated:
         return _bare(get_args(hint)[0])
     if get_origin(hint) in (Union, UnionType):

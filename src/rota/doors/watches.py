@@ -1,7 +1,7 @@
 """The watches that are open at a node: not too many, never silent for long, and ended before the store closes.
 
-A watch has no queue of its own. What comes next is read when the caller has taken what came before, so a slow caller
-costs one batch of memory; one that takes nothing is cut by the door.
+A watch has no queue of its own. The next batch is read when the client has taken the previous one, so a slow client
+costs one batch of memory; the door closes the connection of one that does not read.
 """
 
 import asyncio
@@ -17,20 +17,20 @@ from rota.model.errors import Unavailable
 T = TypeVar("T")
 
 MOST = 50
-"""Watches at a time. Each remembers what it has told."""
+"""Watches at a time. Each remembers what it has sent."""
 
 MOST_OF_ONE = 25
 """Watches of one caller at a time."""
 
 QUIET = timedelta(seconds=15)
-"""How long nothing may be sent; many a proxy drops a connection that is silent for a minute."""
+"""The longest silence; many proxies drop a connection that is silent for a minute."""
 
 LAST_WORDS = 1.0
-"""Seconds that callers have to take what was sent last, when the node stops."""
+"""Seconds that clients have to read the last message when the node stops."""
 
 
 class Watches:
-    """Who watches at this node."""
+    """The open watches of this node."""
 
     def __init__(self, quiet: timedelta = QUIET) -> None:
         self._quiet = quiet
@@ -41,7 +41,7 @@ class Watches:
         self._nobody.set()
 
     async def each(self, items: AsyncGenerator[T, None]) -> AsyncGenerator[T | None, None]:
-        """What comes, and None whenever nothing came for a while; it ends when the node stops."""
+        """The items, and None whenever there was none for a while; it ends when the node stops."""
         if self._closing.is_set():
             raise Unavailable("this node is stopping; ask another, or again later", code="stopping")
         if self._open >= MOST:
@@ -61,7 +61,7 @@ class Watches:
         finally:
             self._open -= 1
             self._open_by[who] -= 1
-            self._open_by += Counter()  # without those that have none
+            self._open_by += Counter()  # drop callers without watches
             if not self._open:
                 self._nobody.set()
 

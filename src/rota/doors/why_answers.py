@@ -22,8 +22,8 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     """Of a node: the tasks it has to run."""
 
     reasons: tuple[str, ...] = ()
-    """Of a node: why it gets nothing new; none if it may. Of a resource: what is wrong with its source,
-    and which nodes gave it back."""
+    """Of a node: why it gets no new tasks; empty if it may. Of a resource: what is wrong with its source, and which
+    nodes gave it back."""
 
     remedies: dict[str, str] = msgspec.field(default_factory=dict)
     """Of a resource that waits: what to do about each node so that it takes it."""

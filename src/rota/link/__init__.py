@@ -1,4 +1,4 @@
-"""The node link: what nodes say to each other. Links and doors are opened by address."""
+"""The node link: calls between nodes. Links and doors are opened by address."""
 
 from rota.link.open import open_link, serve_link
 from rota.link.port import LinkServer, NodeHandler, NodeLink, NotMe

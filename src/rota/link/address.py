@@ -14,16 +14,16 @@ HOW = "write grpc://host:port, grpc://[address]:port or memory://name"
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Where a node answers."""
+    """The address of a node."""
 
     scheme: str
     host: str
     port: int = 0
-    """0 asks for any free one, where a door is opened; a link needs the real one."""
+    """0 takes any free port when a door is opened; a link needs the real one."""
 
     @property
     def authority(self) -> str:
-        """Host and port, the way gRPC and people write them."""
+        """Host and port, as gRPC writes them."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     def __str__(self) -> str:

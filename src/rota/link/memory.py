@@ -1,11 +1,11 @@
 """The node link in memory: complete, for tests and the simulator.
 
-`memory://name` is a name in the mesh of the running event loop. A mesh with a network of one's own is made by hand: the
-network is given each message with who sends it to whom, and delivers it now, later or never. That is how the simulator
-cuts, delays, drops and freezes. A call is one message there and one back.
+`memory://name` is a name in the mesh of the running event loop. A `Mesh` can be made with another network: it gets each
+message with its sender and receiver, and delivers it now, later or never. That is how the simulator cuts, delays, drops
+and freezes. A call is one message there and one back.
 
-What runs at a node runs in the context its door was opened in, and goes on in the order of the loop: a frozen group
-answers nobody. All this takes the loop's time only, so it works in virtual time.
+A handler runs in the context its door was opened in: a frozen node does not answer. Only the loop's clock is used, so
+it works in virtual time.
 """
 
 import asyncio
@@ -70,7 +70,7 @@ async def serve(
     take_note: TakeNote | None,
     is_revoked: IsRevoked,
 ) -> LinkServer:
-    """A door in the mesh of this loop; `more` is not offered, and no note taken, for only nodes call here."""
+    """A door in the mesh of this loop; `more` is not served and refusals are not recorded, as only nodes call here."""
     _check_no_tls(address, tls)
     return _mesh().serve(address.host, handler, admit)
 
@@ -102,11 +102,11 @@ class Mesh:
         return door
 
     def remove(self, name: str) -> None:
-        """Take a door away without a word, as when its process died; calls are refused from now on."""
+        """Remove a door without closing it, as when its process died; calls are refused from now on."""
         self._doors.pop(name, None)
 
     def door(self, name: str) -> "MemoryServer | None":
-        """Who answers to a name, if anybody does."""
+        """The door with a name, if there is one."""
         return self._doors.get(name)
 
     def carry(self, sender: str, receiver: str, deliver: Callable[[], None]) -> None:
@@ -130,13 +130,13 @@ class MemoryServer:
         return f"memory://{self._name}"
 
     def refusal(self, token: Shown) -> Denied | None:
-        """Why a caller with this token is not let in; None if it is."""
+        """Why a caller with this token is refused; None if it is admitted."""
         token = token() if callable(token) else token
         refused = self._admit("", f"Bearer {token}" if token else None) if self._admit else None
         return Denied(refused.why) if refused else None
 
     def run(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Have work done here, as soon as this node does anything."""
+        """Run work in the context of this node."""
         self._loop.call_soon(self._begin, work, context=self._context)
 
     async def close(self, grace: timedelta) -> None:
@@ -152,7 +152,7 @@ class MemoryServer:
 
 
 class MemoryLink:
-    """The way from one node of a mesh to another."""
+    """The link from one node of a mesh to another."""
 
     def __init__(
         self, mesh: Mesh, way: tuple[str, str], meant: Whom | None, token: Shown, settings: LinkSettings
@@ -205,7 +205,7 @@ class MemoryLink:
         timeout: timedelta,
         unsure: type[Unavailable] | type[Unknown],
     ) -> T:
-        """The answer of the other node; `unsure` if it stays out."""
+        """The answer of the other node; raises `unsure` if there is none in time."""
         if self._is_closed:
             raise self._closed()
         reply: asyncio.Future[T] = self._loop.create_future()
@@ -225,7 +225,7 @@ class MemoryLink:
         reply: "asyncio.Future[T]",
         unsure: type[Unavailable] | type[Unknown],
     ) -> None:
-        """A request is there: have it answered, or refused where nobody listens."""
+        """Answer a request that has arrived, or refuse it if no node listens."""
         door = self._mesh.door(self._receiver)
         if door is None:
             self._answer(partial(_settle, reply, None, self._nobody()))

@@ -1,8 +1,8 @@
 """Opening a link, and a door, by address.
 
-The adapter is imported when its scheme is asked for, so that nobody needs gRPC who does not use it: above all not the
-loader and the workers, for a process that holds a gRPC channel cannot be forked safely. To add an adapter: a module
-that is an `Adapter`, and a line here.
+The adapter is imported when its scheme is used, so that only processes that use gRPC import it: above all not the
+loader and the workers, as a process that holds a gRPC channel cannot be forked safely. To add an adapter: a module that
+is an `Adapter`, and a line here.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -23,7 +23,7 @@ EXTRAS = {"grpc": "grpc"}
 """Which extra brings an adapter's library."""
 
 More: TypeAlias = Callable[[], Sequence[Any]]
-"""Gives what else a door answers, in the adapter's own terms; called when its library is there."""
+"""Returns the other handlers of a door, in the adapter's own types; called once its library is imported."""
 
 GRACE = timedelta(seconds=2)
 """How long calls under way may take when a door closes."""
@@ -39,9 +39,9 @@ async def open_link(
     tls: TlsFiles | None = None,
     is_revoked: IsRevoked = lambda serial: False,
 ) -> AsyncIterator[NodeLink]:
-    """The way to the node at an address, closed in the end; the node itself is reached by the first call.
+    """The link to the node at an address, closed in the end; the first call connects to the node.
 
-    `token` is shown with each call. With `tls`, a node whose certificate `is_revoked` is not called.
+    `token` is sent with each call. With `tls`, a node whose certificate `is_revoked` is not called.
     """
     parsed = addresses.parse(address)
     if parsed.scheme == "grpc" and not parsed.port:
@@ -66,11 +66,11 @@ async def serve_link(
     take_note: TakeNote | None = None,
     is_revoked: IsRevoked = lambda serial: False,
 ) -> AsyncIterator[LinkServer]:
-    """A door at an address, open inside; its own `address` says which port it got. Conflict if the place is taken.
+    """A door at an address, open inside; its own `address` says which port it got. Conflict if the address is in use.
 
-    `more` is what else is answered there, if others than nodes can reach it. `admit` judges every call, whatever it is
-    for; without it anybody is let in. `take_note` hears of those that were not.
-    With `tls`, a caller whose certificate `is_revoked` is not let in, and its streams end.
+    `more` are the other services of the port, if clients other than nodes can reach it. `admit` judges every call to
+    any service; without it every call is admitted. `take_note` is called for each refused call. With `tls`, a caller
+    whose certificate `is_revoked` is refused, and its streams end.
     """
     parsed = addresses.parse(address)
     server = await _adapter(parsed).serve(parsed, handler, settings, tls, more, admit, take_note, is_revoked)

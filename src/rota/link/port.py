@@ -1,10 +1,9 @@
-"""The node link port: what nodes say to each other, and the laws both ends rely on.
+"""The node link port: the calls between nodes, and the laws both ends rely on.
 
-A `NodeLink` is one node's way to another; a `NodeHandler` is what answers at the other end. Instructions do not travel
-here: they are in the store. The link carries what is asked of one node alone (is it there, starts) and what is too much
-for the store (logs).
+A `NodeLink` calls another node; a `NodeHandler` answers at the other end. Instructions do not use the link: they are in
+the store. The link carries requests to one node alone (checks, starts) and what is too much for the store (logs).
 
-Adapters are opened by address (`link.open`) and translate their transport's errors at the edge; nobody imports one.
+Adapters are opened by address (`link.open`) and translate their transport's errors at the edge; no caller imports one.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,20 +16,20 @@ from rota.model.errors import Conflict
 from rota.model.ids import NodeId, SessionId
 
 Admit: TypeAlias = Callable[[str, str | None], TurnedAway | None]
-"""Judges a call by its method, in the adapter's own terms, and by its `authorization`; None lets it in."""
+"""Judges a call by its method, in the adapter's own terms, and by its `authorization`; None admits it."""
 
 TakeNote: TypeAlias = Callable[[TurnedAway, str, str], TurnedAway]
-"""Hears who was not let in: why, by which method, from which address; and returns what the caller is told."""
+"""Called for each refused call: why, which method, from which address; returns the refusal for the caller."""
 
 Shown: TypeAlias = str | Callable[[], str] | None
-"""The token that is shown with each call, or what gives it: it may change while a link is open."""
+"""The token that is sent with each call, or a function that returns it: it may change while a link is open."""
 
 IsRevoked: TypeAlias = Callable[[str], bool]
-"""Was the certificate with this serial, in hex, taken back?"""
+"""Was the certificate with this serial, in hex, revoked?"""
 
 
 class NotMe(Conflict):
-    """Somebody else answers at this address; look the node up again."""
+    """Another node answers at this address; look the node up again."""
 
     def __init__(self, meant: Whom, node: NodeId, session: SessionId) -> None:
         super().__init__(f"{meant} was meant, but node {node}, session {session} is here; look its address up again")
@@ -62,23 +61,23 @@ class NodeLink(Protocol):
     async def dispatch_many(
         self, starts: Sequence[StartAttempt], *, timeout: timedelta | None = None
     ) -> list[Accepted | AttemptRefused]:
-        """Have attempts started that travel together; an answer for each."""
+        """Start attempts that are sent together; returns an answer for each."""
 
     async def read_log(self, attempt: AttemptId, offset: int = 0, *, timeout: timedelta | None = None) -> LogPiece:
         """A piece of the log that the node has of an attempt, from `offset`."""
 
     async def close(self) -> None:
-        """Let go of the connection; calls under way end."""
+        """Close the connection; calls under way end."""
 
 
 class NodeHandler(Protocol):
-    """What a node answers with. What it raises of Rota's errors reaches the caller as the same error."""
+    """The answering side of a node. Rota's errors that it raises reach the caller as the same errors."""
 
     def presence(self) -> Presence:
-        """Who we are at this moment."""
+        """The node's present id and session."""
 
     async def dispatch(self, start: StartAttempt) -> Accepted | AttemptRefused:
-        """Take an attempt and start it; asked once for each epoch of it."""
+        """Accept an attempt and start it; called once for each epoch of it."""
 
     async def read_log(self, attempt: AttemptId, offset: int) -> LogPiece:
         """A piece of the log of an attempt, in memory or kept here; an empty one if there is none."""
@@ -89,7 +88,7 @@ class LinkServer(Protocol):
 
     @property
     def address(self) -> str:
-        """Where it is open, with the port it got."""
+        """Its address, with the port it got."""
 
     async def close(self, grace: timedelta) -> None:
         """Take nothing new, give calls under way `grace`, then end them too."""

@@ -1,10 +1,10 @@
 """Reception: what every adapter does on the answering side, between its transport and the node's handler.
 
-It refuses what is meant for another node, asks the handler once for each start, and cuts what is read of a log to
-size. What the handler is asked runs in tasks of the reception, in the context it was made in: a caller that gives up
-does not stop a start half-way, and in the simulator a frozen node answers nobody.
+It refuses what is meant for another node, calls the handler once for each start, and limits the size of a piece of a
+log. The handler's calls run in tasks of the reception, in the context it was made in: a caller that gives up does not
+stop a start half-way, and in the simulator a frozen node does not answer.
 
-Starts are remembered up to `REMEMBERED` of them, the latest; older ones have long been answered.
+The latest `REMEMBERED` starts are remembered; older ones have long been answered.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from rota.model.ids import Revision
 log = logging.getLogger(__name__)
 
 REMEMBERED = 2_000
-"""How many starts are kept in mind."""
+"""How many starts are remembered."""
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -57,7 +57,7 @@ class Latest(Generic[K, V]):
 
 
 class _Begun:
-    """A start that was handed on, under its epoch."""
+    """A start that was passed to the handler, with its epoch."""
 
     def __init__(self, epoch: Revision, answer: "asyncio.Task[Accepted | AttemptRefused]") -> None:
         self.epoch, self.answer = epoch, answer
@@ -74,7 +74,7 @@ class Reception:
         self._is_closing = False
 
     def check(self, meant: Whom | None) -> Presence:
-        """Who we are; NotMe if that is not who was meant."""
+        """The node's presence; NotMe if the call was meant for another node or session."""
         if self._is_closing:
             raise self._stopping()
         presence = self._handler.presence()
@@ -91,7 +91,7 @@ class Reception:
         return await asyncio.gather(*map(self._dispatch, starts))
 
     async def read_log(self, meant: Whom | None, attempt: AttemptId, offset: int) -> LogPiece:
-        """A piece of a log that is here."""
+        """Read a piece of a log of this node."""
         self.check(meant)
         rules.check_attempt(attempt, offset)
         reading = self._begin(self._handler.read_log(attempt, offset), "read log")
@@ -121,7 +121,7 @@ class Reception:
         elif start.epoch < begun.epoch:
             why = f"epoch {start.epoch} is over, the present one is {begun.epoch}; read its assignment again"
             return AttemptRefused(why=f"{start.attempt}: {why}")
-        await asyncio.wait({begun.answer})  # it goes on if its caller does not wait for it
+        await asyncio.wait({begun.answer})  # it continues even if its caller stops waiting
         if begun.answer.cancelled():
             raise Unknown(f"node {self._handler.presence().node} stopped before it was done; read before you repeat it")
         try:
@@ -132,7 +132,7 @@ class Reception:
             return AttemptRefused(why=str(error))
 
     def _begin(self, work: Coroutine[Any, Any, T], name: str) -> "asyncio.Task[T]":
-        """Start work that is ours, whoever asked for it."""
+        """Start a task that belongs to the reception, not to the caller."""
         loop = asyncio.get_running_loop()
         task = loop.create_task(work, name=name, context=self._context.copy())
         self._tasks.add(task)
@@ -143,7 +143,7 @@ class Reception:
         return Unavailable(f"node {self._handler.presence().node} is stopping; ask another, or again later")
 
     def _forget_failed(self, attempt: AttemptId, begun: _Begun, answer: "asyncio.Task[Any]") -> None:
-        """An error is no answer: the next who asks makes a new try."""
+        """Forget a failed start: the next request tries again."""
         if answer.cancelled() or answer.exception() is not None:
             self._starts.drop(attempt, begun)
 

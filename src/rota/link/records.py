@@ -1,4 +1,4 @@
-"""What nodes say to each other over the node link.
+"""The records that nodes send each other over the node link.
 
 Plain records: an adapter of the link turns them into its own messages at the edge.
 """
@@ -16,13 +16,13 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Whom(msgspec.Struct, frozen=True, kw_only=True):
-    """Whom a link is meant for; without a session, any life of that node."""
+    """The node that a call is meant for; without a session, any session of that node."""
 
     node: NodeId
     session: SessionId | None = None
 
     def is_met_by(self, presence: Presence) -> bool:
-        """Is this the one?"""
+        """Is this the node that is meant?"""
         return self.node == presence.node and self.session in (None, presence.session)
 
     def __str__(self) -> str:
@@ -45,7 +45,7 @@ class StartAttempt(msgspec.Struct, frozen=True, kw_only=True):
     attempt: AttemptId
     epoch: Revision
     payload: bytes = b""
-    """What to run, as its sender and its receiver understand it."""
+    """What to run, encoded by the jobs of sender and receiver; opaque to the link."""
 
 
 class Accepted(msgspec.Struct, frozen=True):
@@ -62,7 +62,7 @@ class LogPiece(msgspec.Struct, frozen=True):
     """A piece of a log, from the offset that was asked for."""
 
     data: bytes
-    """Empty if there is nothing at that offset: the log has not grown so far yet, or is not there."""
+    """Empty if the log is shorter than the offset, or does not exist."""
 
     is_last: bool
     """Does the log end with it?"""

@@ -1,8 +1,8 @@
-"""What every adapter of the link checks, on both ends: so that all refuse the same, with the same words.
+"""The checks of every link adapter, on both ends: so that all refuse the same, with the same words.
 
-Sizes are counted over texts and bytes, and a little for each record, not over what a transport makes of them; a
-transport must take twice the limit. The sender checks so that nothing too large leaves, the receiver because not every
-sender is ours.
+Sizes are counted over texts and bytes, plus a fixed amount for each record, not over the transport's encoding; a
+transport must accept twice the limit. The sender checks so that nothing too large is sent, the receiver because not
+every sender is a node of this version.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ MOST_CHUNK = 64 * 1024
 
 MOST_NAME = 512
 PER_ITEM = 64
-"""Bytes counted for each start beside its payload: numbers, times, what lies between."""
+"""Bytes counted for each start beside its payload: numbers, times, framing."""
 
 _MOST_NUMBER = 2**63
 
@@ -34,7 +34,7 @@ def check_starts(starts: Sequence[StartAttempt]) -> None:
 
 
 def check_attempt(attempt: AttemptId, offset: int = 0) -> None:
-    """Invalid unless there can be such an attempt, with a log that has such an offset."""
+    """Invalid unless the attempt and the offset are possible."""
     _name("run", attempt.run)
     _number("attempt", attempt.number, least=1)
     _number("log offset", offset)

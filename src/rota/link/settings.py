@@ -1,7 +1,7 @@
-"""Settings of the node link: how long to wait, what to show each other.
+"""Settings of the node link: timeouts and certificates.
 
-The texts below the fields are the reference. The defaults fit a fleet in one data centre: a frozen peer is noticed
-within 13 s by the connection itself, and sooner by whoever calls it.
+The texts below the fields are the reference. The defaults fit a fleet in one data centre: the connection itself detects
+a frozen peer within 13 s, and a call to it sooner.
 """
 
 from datetime import timedelta
@@ -27,16 +27,16 @@ class LinkSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How long a piece of a log may take."""
 
     keepalive: timedelta = timedelta(seconds=10)
-    """How often a quiet connection is tried."""
+    """How often an idle connection is probed."""
 
     keepalive_timeout: timedelta = timedelta(seconds=3)
-    """How long that may take before the connection counts as dead."""
+    """How long the answer to a probe may take before the connection counts as dead."""
 
     connect: timedelta = timedelta(seconds=2)
-    """How long one try to connect may take, certificates and all."""
+    """How long one attempt to connect may take, including the TLS handshake."""
 
     first_reconnect: timedelta = timedelta(milliseconds=100)
-    """The wait after the first failed connection; it doubles."""
+    """The wait after the first failed attempt to connect; it doubles each time."""
 
     last_reconnect: timedelta = timedelta(seconds=1)
     """The longest such wait."""
@@ -54,13 +54,13 @@ class TlsFiles(msgspec.Struct, frozen=True, kw_only=True):
     """Certificates, as PEM files; a node has one set for both ends."""
 
     cert: Path
-    """What this node shows."""
+    """The certificate of this node."""
 
     key: Path
-    """The key that belongs to it."""
+    """The key of that certificate."""
 
     ca: Path
-    """Who must have signed what the other shows. Both ends ask: this is mutual TLS."""
+    """The authority that must have signed the other's certificate. Both ends check it: this is mutual TLS."""
 
     server_name: str | None = None
     """The name in the other's certificate, where it is not the host of its address."""

@@ -1,8 +1,8 @@
-"""Which module opens what, by the scheme of a URL.
+"""Which module opens a URL, by its scheme.
 
-An adapter's module is imported when its scheme is asked for, so that nobody needs a driver who does not use it. Beside
-Rota's own there may be such as another package offers, as an entry point whose name is the scheme: sinks in the group
-`rota.sinks`, sources in `rota.sources`. Rota's own come first, and cannot be taken over.
+An adapter's module is imported when its scheme is used, so that a driver is needed only where it is used. Other
+packages may offer adapters, as entry points whose name is the scheme: sinks in the group `rota.sinks`, sources in
+`rota.sources`. Rota's own come first, and cannot be replaced.
 """
 
 from collections.abc import Mapping, Sequence
@@ -68,7 +68,7 @@ def _offered(shown: str, scheme: str, adapters: Mapping[str, str], group: str | 
     who = f"{others[scheme].value}, which offers {scheme}://,"
     try:
         found = others[scheme].load()
-    except Exception as error:  # whatever a module of somebody else's raises
+    except Exception as error:  # any error that a third-party module raises
         raise Invalid(f"{shown}: {who} cannot be loaded: {type(error).__name__}: {error}") from None
     if not callable(getattr(found, "open", None)):
         raise Invalid(f"{shown}: {who} has no function open; it must have one")

@@ -1,8 +1,8 @@
 """Records as bytes: JSON with a schema version.
 
 `{"v":1, …}`: readable with `etcdctl get` and `SELECT`. A record of an older version is brought up by the upgrades that
-its module gives; one of a newer version is refused with the next move; fields nobody here knows are left alone, so that
-two neighbouring versions of Rota can share a fleet.
+its module gives; one of a newer version is refused with the next move; unknown fields are ignored, so that two
+neighbouring versions of Rota can share a fleet.
 
 A record is declared with `@stored()` in its own module, and a reader names its type: this module knows no record. The
 decoder of a record is made when the first one is read.

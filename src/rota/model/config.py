@@ -119,7 +119,7 @@ class NodeConfig(Section):
 
     @property
     def advertised(self) -> str:
-        """The host the others are told; loopback if all that is known is that we listen everywhere."""
+        """The host that the node advertises; loopback if the node listens everywhere and no host is set."""
         hosts = (self.advertise, split_address(self.grpc)[0], split_address(self.http)[0])
         return next((host for host in hosts if host and host not in _EVERYWHERE), LOOPBACK)
 
@@ -519,7 +519,7 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 def is_loopback(host: str) -> bool:
-    """Does this name or address lead to this very machine, wherever it is used?"""
+    """Is this name or address the loopback?"""
     try:
         address = ip_address(host.partition("%")[0])
     except ValueError:
@@ -528,7 +528,7 @@ def is_loopback(host: str) -> bool:
 
 
 def split_reference(reference: str) -> tuple[Literal["file", "env"], str]:
-    """What a reference to a token names; Invalid says how to write one, and never repeats what was written."""
+    """The place that a reference to a token names; Invalid says how to write one, and never repeats the input."""
     kind, _, name = reference.partition(":")
     if kind == "file" and name:
         return "file", name
@@ -538,7 +538,7 @@ def split_reference(reference: str) -> tuple[Literal["file", "env"], str]:
 
 
 def _check_private(name: str, address: str) -> None:
-    """Invalid if others could listen in."""
+    """Invalid if tokens would pass unencrypted between machines."""
     host, port = split_address(address)
     if not is_loopback(host):
         raise Invalid(

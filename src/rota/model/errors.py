@@ -1,7 +1,7 @@
 """Errors, sorted by what the caller can do about them.
 
-A message names the thing that is wrong and the next move. `exit_code` is what the command line returns for it; `code`
-is what programs read at the doors (`model.problems`): that of the family, unless the place that raises names another.
+A message names what is wrong and what to do. `exit_code` is the exit code of the command line; `code` is what programs
+read at the doors (`model.problems`): that of the error's class, unless the code that raises it gives another.
 """
 
 from collections import Counter

@@ -37,7 +37,7 @@ _DIGITS = 15
 
 
 class Severity(StrEnum):
-    """Who should look."""
+    """How urgent an event is."""
 
     INFO = "info"
     """For the record; nothing to do."""

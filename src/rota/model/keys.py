@@ -1,10 +1,10 @@
-"""Where things live in the store.
+"""The keys of the store.
 
-One prefix per kind of record. The leader key is created and deleted, never rewritten: its create revision is the
-term, and every write of the leader expects it.
+One prefix per kind of record. The leader key is created and deleted, never rewritten: its create revision is the term,
+and every write of the leader expects it.
 
-So it is with the incarnation: the record says which it is, and a key of its own, named for it, exists exactly while
-it lasts. Who expects that key at its revision writes into this incarnation or not at all.
+Likewise for the incarnation: the record says which it is, and a key with its name exists exactly while it lasts. A
+commit that expects that key at its revision writes into this incarnation or not at all.
 """
 
 from datetime import UTC, datetime
@@ -17,10 +17,10 @@ NODES: Key = "/nodes/"
 """One key per member, under that member's lease."""
 
 STATUS: Key = "/node-status/"
-"""What each member runs, as it says itself; under that member's lease."""
+"""What each member runs, as it reports; under that member's lease."""
 
 NODE_LOADS: Key = "/node-load/"
-"""How busy each member is, as it says itself; under that member's lease."""
+"""How busy each member is, as it reports; under that member's lease."""
 
 NODE_HEALTH: Key = "/node-health/"
 """Whether each node is online, as the others see it; outlives the node."""
@@ -32,16 +32,16 @@ DUTIES: Key = "/duties/"
 """Which beat of each duty was claimed last; the number only grows."""
 
 LEADER: Key = "/leader"
-"""Who leads; under the leader's lease."""
+"""The leader; under the leader's lease."""
 
 FLEET: Key = "/fleet/name"
-"""Whose store this is; written by the first node."""
+"""The fleet that the store belongs to; written by the first node."""
 
 ROSTER: Key = "/fleet/roster"
-"""The nodes the leader last knew; from it a new leader can tell who left while nobody led."""
+"""The nodes the leader last knew; from it a new leader knows which nodes left while no node led."""
 
 HISTORY: Key = "/fleet/history"
-"""Which revision was the newest when: what is old enough is cleared away by the leader."""
+"""The newest revision at several times: the leader compacts history by it."""
 
 PLACING: Key = "/fleet/placing"
 """How the leader chooses nodes."""
@@ -71,13 +71,13 @@ LISTINGS: Key = "/listings/"
 """What came of the last query of a kind; written by the node that was to ask."""
 
 SYNC: Key = "/sync/"
-"""Kinds whose source somebody wants asked now; deleted by the leader when it takes that up."""
+"""Kinds whose source was requested to be queried now; deleted by the leader when it does so."""
 
 TROUBLE: Key = "/trouble/"
 """Which nodes could not keep which resource alive: one key per kind, id and node."""
 
 EPISODES: Key = "/episodes/"
-"""What waits too long, and was told: one key per sort and subject."""
+"""Waits that last too long and were reported: one key per kind of wait and subject."""
 
 CORDONS: Key = "/cordons/"
 """Nodes that get no new tasks."""
@@ -89,7 +89,7 @@ RELIEFS: Key = "/reliefs/"
 """Tasks that run and relieve one on another node, as their node says: one key per node and task."""
 
 SLOTS: Key = "/slots/"
-"""Nodes whose slots somebody has set; others have as many as their settings say."""
+"""Nodes whose slots an operator has set; others have as many as their settings say."""
 
 LABELS: Key = "/labels/"
 """Nodes whose labels an operator has changed; others have those that their settings say."""
@@ -104,7 +104,7 @@ STREAM_HISTORY: Key = "/stream-history/"
 """How each stream was declared in the course of time: one key per stream and moment."""
 
 STREAM_WISHES: Key = "/stream-wishes/"
-"""What people want of each stream beyond its declaration."""
+"""What operators asked of each stream beyond its declaration."""
 
 STREAM_STATUS: Key = "/stream-status/"
 """How each stream is; written by the leader together with its groups."""
@@ -119,10 +119,10 @@ STREAM_OFFSETS: Key = "/stream-offsets/"
 """Up to where each partition of a stream is in its output: one key per stream and partition."""
 
 STREAM_GROUPS: Key = "/stream-groups/"
-"""Task groups of streams: one key per stream and group; written by the leader before anybody acts on it."""
+"""Task groups of streams: one key per stream and group; written by the leader before anything acts on it."""
 
 STREAM_TASKS: Key = "/stream-tasks/"
-"""What each stream task says of itself: one key per stream, group, slot and epoch, under its node's lease."""
+"""The status of each stream task: one key per stream, group, slot and epoch, under its node's lease."""
 
 MANIFESTS: Key = "/stream-manifests/"
 """What was published of each stream: one key per publish, in the order of time."""
@@ -173,22 +173,22 @@ HOOK_OUTBOX: Key = "/hook-outbox/"
 """Events on their way to hooks: one key per event and hook."""
 
 TOKENS: Key = "/tokens/"
-"""Who may come in: one key per token, with its digest."""
+"""Tokens: one key per token, with its digest."""
 
 TOKEN_DIGESTS: Key = "/token-digests/"
-"""Every digest that a token of the store ever had, for good: a node's own file cannot make one of them good again."""
+"""Every digest that a token of the store ever had, kept for good: a node's own file cannot make one valid again."""
 
 SESSIONS: Key = "/sessions/"
 """Browsers that have logged in: one key per session, under a lease."""
 
 TICKETS: Key = "/tickets/"
-"""Lines with which new machines join: one key per ticket."""
+"""Tickets with which new machines join: one key per ticket."""
 
 SEALED: Key = "/ticket-sealed/"
 """What a ticket is good for, sealed with the secret that is in the ticket alone; gone once it is spent."""
 
 REVOKED: Key = "/revoked/"
-"""Certificates that nobody may come in with any more, by serial."""
+"""Revoked certificates, by serial."""
 
 AUDIT: Key = "/audit/"
 """The audit trail: one key per link of the chain."""
@@ -264,7 +264,7 @@ def listing(kind: str) -> Key:
 
 
 def sync(kind: str) -> Key:
-    """That somebody wants a kind's source asked now."""
+    """The request to query a kind's source now."""
     return SYNC + kind
 
 
@@ -294,7 +294,7 @@ def relief(node_id: NodeId, task_id: str) -> Key:
 
 
 def slots(node_id: NodeId) -> Key:
-    """How many slots somebody gave a node."""
+    """The number of slots that an operator gave a node."""
     return SLOTS + node_id
 
 
@@ -361,7 +361,7 @@ def stream_group(stream: str, group: str) -> Key:
 
 
 def stream_task(stream: str, group: str, slot: int, epoch: int) -> Key:
-    """What one stream task says of itself; one that was replaced cannot speak for the one after it."""
+    """The status of one stream task; a replaced task cannot overwrite its successor's."""
     return f"{STREAM_TASKS}{stream}/{group}/{slot}@{epoch}"
 
 
@@ -474,7 +474,7 @@ def sealed(id: str) -> Key:
 
 
 def revoked(serial: str) -> Key:
-    """A certificate that was taken back."""
+    """A revoked certificate."""
     return REVOKED + serial
 
 

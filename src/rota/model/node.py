@@ -29,7 +29,7 @@ class Role(StrEnum):
 
 @stored()
 class FleetRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose store this is."""
+    """The fleet that the store belongs to."""
 
     name: str
     apps: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     """Can other machines reach its doors without TLS?"""
 
     network: str = ""
-    """Whose loopback it has: the same for all nodes of one machine; empty if it does not say."""
+    """The id of its machine's loopback: the same for all nodes of one machine; empty if not reported."""
 
     token_mark: str = ""
     """The beginning of its token's digest, which shows whether two nodes have the same."""
@@ -102,7 +102,7 @@ class PoolStatus(msgspec.Struct, frozen=True, kw_only=True):
     starting: int
     draining: int
     crash_loop: str | None = None
-    """Why they keep falling, if they do."""
+    """Why they keep failing, if they do."""
 
     held_up: str | None = None
     """What keeps one of them from ending, if it should have."""
@@ -183,7 +183,7 @@ class NodeLoad(msgspec.Struct, frozen=True, kw_only=True):
 
 @stored()
 class Leader(msgspec.Struct, frozen=True, kw_only=True):
-    """Who leads. The revision at which this record was created is the term."""
+    """The leader. The revision at which this record was created is the term."""
 
     node: NodeId
     session: SessionId
@@ -204,4 +204,4 @@ class Incarnation(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     since: datetime
     is_loading: bool = False
-    """A load has begun and not ended: nobody may work on this store."""
+    """A load has begun and not ended: no node may use this store."""

@@ -1,4 +1,4 @@
-"""What nodes think of each other, and which of them does a chore."""
+"""The nodes' checks of each other, and which of them does a chore."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -10,7 +10,8 @@ from rota.model.ids import NodeId, SessionId
 
 
 class Standing(StrEnum):
-    """How a node stands with the others. It says who is sent work, never who owns what: that is the lease's to say."""
+    """The other nodes' verdict on a node. It decides which nodes are sent work; ownership depends on the lease
+    alone."""
 
     ONLINE = "online"
     SUSPECT = "suspect"

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from rota.model.url import Options, Url
 
 Password: TypeAlias = Callable[[], str]
-"""Gives the password as it is now; Invalid if it cannot be had."""
+"""Returns the present password; Invalid if it cannot be read."""
 
 
 def password(url: Url, options: Options, default: str = "") -> Password:

@@ -1,7 +1,7 @@
 """URLs of stores and sinks: `sqlite:///path`, `etcd://user@host:2379,host:2379/prefix?timeout=2s`, `amqp://host/vhost`.
 
-`parse` splits one and knows no adapter; `Options` hands out the part behind the `?` and, in the end, complains about
-what nobody asked for. A password never shows: `str(url)` leaves it out, and errors and logs use that.
+`parse` splits one and knows no adapter; `Options` reads the part after the `?` and, in the end, refuses options that
+were not read. A password never shows: `str(url)` leaves it out, and errors and logs use that.
 
 `store.url` and `sinks.url` say which of the two is meant, and where else a password may come from.
 """
@@ -25,7 +25,7 @@ SECRETS = ("password", "secret", "passphrase", "key.pem")
 
 
 def without_passwords(text: str) -> str:
-    """A text that may have URLs in it, for the eyes of anybody."""
+    """A text without the passwords of the URLs in it."""
     return _PASSWORD.sub(r"\1…@", text)
 
 
@@ -106,7 +106,7 @@ def _options(shown: str, query: str) -> dict[str, str]:
 
 
 class Options:
-    """The options of one URL, each asked for by name; `done` refuses the rest."""
+    """The options of one URL, each read by name; `done` refuses the rest."""
 
     def __init__(self, url: Url) -> None:
         self._url = url
@@ -179,7 +179,7 @@ class Options:
         return Invalid(f"{self._url.what} {self._url}: {why}")
 
     def done(self) -> None:
-        """Invalid if the URL had an option nobody asked for."""
+        """Invalid if the URL has an unknown option."""
         if self._left:
             unknown, known = ", ".join(sorted(self._left)), ", ".join(sorted(self._known))
             raise self.wrong(f"unknown option {unknown}; known are {known}")

@@ -1,7 +1,7 @@
 """The catalogue of a stream's output in the store: committed offsets, and a manifest for each publish.
 
 For outputs that have no transactions of their own. The commit that writes a manifest expects the offsets as they were
-read, so of two that publish the same range one wins, and the other finds out why.
+read, so of two that publish the same range one wins, and the other gets the verdict.
 
 A stream that fills a gap of another has offsets of its own, and its manifests are among the other one's: the output is
 one.
@@ -34,8 +34,8 @@ class PublishedCatalogue:
     async def begin(self, offsets: Offsets) -> dict[int, int]:
         """The committed offsets, after partitions without one were given that of `offsets`.
 
-        Where they are the first ones and too many for one commit, none has begun before all have: those that are
-        left, if the leader dies on the way, must not seem to have come later.
+        If the first partitions are too many for one commit, none counts as begun until all have: if the leader dies in
+        between, the remaining ones must not look like partitions added later.
         """
         while True:
             found = await self._entries()
@@ -70,14 +70,14 @@ class PublishedCatalogue:
         return {} if _unfinished(found) else {partition: _offset(entry) for partition, entry in found.items()}
 
     async def moves(self) -> Moves:
-        """Who has set offsets by hand."""
+        """The moves: offsets that were set by hand."""
         entries = (await self._store.scan(keys.stream_moves(self._stream))).entries
         return moves_of(codec.decode(MoveRecord, entry.value) for entry in entries)
 
     async def publish(self, manifest: Manifest, seen: Moves | None = None) -> PublishVerdict:
         """Write the manifest and move the offsets, if it is its turn. A manifest that is there stays as it is.
 
-        `seen` are the moves that were made before its records were read; None: nobody looked.
+        `seen` are the moves made before its records were read; None: they were not read.
         """
         while True:
             found = await self._entries()
@@ -144,7 +144,7 @@ class PublishedCatalogue:
 
 
 def new_draft(at: datetime) -> str:
-    """The id of a new draft; it begins with its time, so that those who look at files see them in order."""
+    """The id of a new draft; it begins with its time, so that files sort by it."""
     return f"{at:%Y%m%dT%H%M%S%f}-{secrets.token_hex(8)}"
 
 

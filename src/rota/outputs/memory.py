@@ -92,11 +92,11 @@ class MemoryCommitter:
         return await self._catalogue.moved(id)
 
     async def sweep(self) -> Swept:
-        """Drafts go when nobody holds them any more."""
+        """Do nothing: drafts are freed with their last reference."""
         return Swept()
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: no resources are held."""
 
     async def read(self) -> list[dict[str, Any]]:
         """What is published."""

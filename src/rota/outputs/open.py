@@ -1,6 +1,6 @@
 """Opening a committer by URL.
 
-The adapter is imported when its scheme is asked for, so that nobody needs a driver who does not use it. To add one: a
+The adapter is imported when its scheme is used, so that a driver is needed only where it is used. To add one: a
 module that is an `Adapter`, and a line here.
 """
 

@@ -48,7 +48,7 @@ LONGEST = 400
 
 
 class Label(msgspec.Struct, frozen=True):
-    """Whose draft it is, and where its records begin: what the sweep goes by."""
+    """The stream of a draft, and where its records begin; used by `sweep`."""
 
     stream: str
     task: str
@@ -92,7 +92,7 @@ def _layout(url: CommitterUrl) -> FileLayout:
 
 
 class ParquetDraft:
-    """A folder of files that nobody reads yet."""
+    """A folder of files that are not published yet."""
 
     def __init__(self, folder: Path, layout: FileLayout, label: Label, seen: Moves | None) -> None:
         self.id, self.task, self.folder, self.seen = folder.name, label.task, folder, seen
@@ -140,7 +140,7 @@ class ParquetDraft:
 
     @contextlib.contextmanager
     def _whole(self) -> Iterator[None]:
-        """Write; if that fails once, rows may be missing, and it fails for ever."""
+        """Write; after one failure rows may be missing, and every later call fails."""
         if self._spoiled:
             raise Spoiled(self._spoiled)
         try:
@@ -153,7 +153,7 @@ class ParquetDraft:
             raise Spoiled(self._spoiled) from error
 
     def discard(self) -> None:
-        """Remove it, unless it may be published without our knowing: then the sweep decides."""
+        """Remove the draft, unless it may have been published: then `sweep` decides."""
         self._files.abandon()
         if not self.may_be_published:
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -347,9 +347,9 @@ class ParquetOutput:
 
 
 async def _beside(work: Callable[[], T]) -> T:
-    """What `work` returns, done in a thread: a disk takes its time for each of many files, and holds up nobody.
+    """What `work` returns, done in a thread, as a disk may be slow with many files.
 
-    Who is cancelled waits for it: nobody else may touch its files before.
+    A cancelled caller waits for it to end: until then no other caller may touch the files.
     """
     working = asyncio.ensure_future(asyncio.to_thread(work))
     try:
@@ -372,7 +372,7 @@ def _folders(place: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _told(path: Path) -> Iterator[None]:
-    """What the system has against a file, in our words."""
+    """Translate the system's errors about a file into Rota's."""
     try:
         yield
     except OSError as error:

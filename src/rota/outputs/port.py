@@ -4,7 +4,7 @@ A task writes rows into a draft. `publish` makes the draft's rows part of the ou
 partitions they came from, both or neither. That is what makes the output exactly once: a range of records is either
 behind the committed offset, and then its rows are there, or it is not, and then they are not.
 
-Adapters are opened by URL (`outputs.open`) and translate their driver's errors at the edge; nobody imports one.
+Adapters are opened by URL (`outputs.open`) and translate their driver's errors at the edge; no caller imports one.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -29,11 +29,11 @@ Fitted: TypeAlias = Any
 
 
 class Spoiled(RotaError):
-    """A draft could not be written, and is not whole any more: its records have to be read again, into another one."""
+    """A draft could not be written and may lack rows: its records have to be read again, into another draft."""
 
 
 class Unfit(Invalid):
-    """The output refuses a row: a value does not fit its column, or a constraint of the table is against it."""
+    """The output refuses a row: a value does not fit its column, or violates a constraint of the table."""
 
 
 class PublishedLost(Unavailable):
@@ -76,11 +76,11 @@ class Draft(Protocol):
 
         It may wait for the disk.
 
-        Spoiled says that the draft is lost with all its rows: whoever tried again would publish what is left of it.
+        Spoiled: the draft is lost with all its rows; a retry would publish an incomplete draft.
         """
 
     def discard(self) -> None:
-        """Let go of it and of everything it wrote; once published, of nothing that is needed."""
+        """Discard the draft and everything it wrote; after its publish, nothing that the output needs."""
 
 
 class Committer(Protocol):
@@ -114,7 +114,7 @@ class Committer(Protocol):
     async def fitted(self, rows: Rows, *, is_tried: bool = False) -> Fitted:
         """The rows as drafts take them; Invalid names what does not fit.
 
-        `is_tried`: also by what only the output knows, such as constraints of a table; Unfit says what is against them.
+        `is_tried`: also check what only the output knows, such as constraints of a table; raises Unfit with the reason.
         """
 
     def draft(self, task: str, starts: Offsets) -> Draft:
@@ -130,10 +130,10 @@ class Committer(Protocol):
         """What the move of this id has set; None if there was none."""
 
     async def sweep(self) -> Swept:
-        """Clear away what dead tasks left."""
+        """Delete the drafts of dead tasks, and finish their publishes."""
 
     async def close(self) -> None:
-        """Let go of connections and threads. Drafts stay as they are."""
+        """Close connections and threads. Drafts stay as they are."""
 
 
 @runtime_checkable
@@ -149,10 +149,10 @@ class KeepsLetters(Protocol):
 
 
 class Output(Protocol):
-    """What is published of one stream, for those who only look at it. Adapters keep these laws too:
+    """What is published of one stream, read-only. Adapters keep these laws too:
 
     9. `rows` gives all that is published and nothing else, also what is not handed off yet.
-    10. Looking makes nothing and changes nothing.
+    10. Reading creates nothing and changes nothing.
     """
 
     async def committed(self) -> dict[int, int]:
@@ -174,4 +174,4 @@ class Output(Protocol):
         """
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""

@@ -1,7 +1,7 @@
 """URLs of committers: `parquet:///data/clicks?by=day&time=ts`, `postgresql://user@host/shop?table=clicks`.
 
-A password in the URL is visible to whoever can read the app. Better: `?password_file=PATH` or `?password_env=NAME`. It
-never shows in errors and logs (`model.url`).
+A password in the URL is visible to everyone who can read the app. Better: `?password_file=PATH` or
+`?password_env=NAME`. It never shows in errors and logs (`model.url`).
 """
 
 from rota.model import url as urls

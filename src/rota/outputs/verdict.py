@@ -1,8 +1,8 @@
-"""Whose turn it is to publish. Pure: judged by the committed offsets, the ranges, and who set offsets by hand.
+"""Whether a range may be published now. Pure: judged by the committed offsets, the ranges, and the moves set by hand.
 
-The committed offsets of a partition only move along a chain of ranges, each of which starts where the one before it
-ends. A range that is next in the chain of every partition may be published. What else there is tells the task what to
-do: wait for its predecessor, die because others went another way, or be glad that a replica was faster.
+The committed offsets of a partition only move along a chain of ranges, each of which starts where the previous one
+ends. A range that is next in the chain of every partition may be published. Otherwise the verdict tells the task to
+wait for its predecessor, to fail because another range was published, or that a replica has published it already.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ Moves: TypeAlias = Mapping[int, frozenset[str]]
 
 
 class Turn(StrEnum):
-    """What becomes of a publish."""
+    """The verdict on a publish."""
 
     PUBLISHED = "published"
     AHEAD = "ahead"
@@ -34,7 +34,7 @@ class Turn(StrEnum):
 
 
 class PublishVerdict(msgspec.Struct, frozen=True):
-    """What becomes of a publish, and why."""
+    """The verdict on a publish, and why."""
 
     turn: Turn
     why: str = ""
@@ -44,7 +44,7 @@ PUBLISHED = PublishVerdict(Turn.PUBLISHED)
 
 
 def judge(committed: Offsets, ranges: Sequence[Range]) -> PublishVerdict:
-    """What becomes of these ranges, as things stand; Invalid if they are no ranges of these partitions."""
+    """The verdict on these ranges by the present offsets; Invalid if they are no ranges of these partitions."""
     check(ranges)
     moving = [each for each in ranges if each.end > each.start] or list(ranges)
     if unknown := sorted(each.partition for each in ranges if each.partition not in committed):
@@ -65,9 +65,10 @@ def judge(committed: Offsets, ranges: Sequence[Range]) -> PublishVerdict:
 
 
 def fenced(ranges: Sequence[Range], seen: Moves | None, now: Moves) -> PublishVerdict:
-    """What becomes of ranges whose turn it is: behind, if an offset was set by hand since `seen`; None: nobody looked.
+    """The verdict on ranges whose turn it is: behind, if an offset was set by hand since `seen`; None: moves were not
+    read.
 
-    Offsets alone do not tell: set back, they come again to where a range starts that was read before.
+    Offsets alone do not show it: set back, they may reach again the start of a range that was read before.
     """
     for each in ranges if seen is not None else ():
         if since := sorted(now.get(each.partition, frozenset()) - (seen or {}).get(each.partition, frozenset())):

@@ -59,7 +59,7 @@ class FileWriter:
     def write(self, lines: Sequence[bytes]) -> None:
         if self._is_torn:
             os.ftruncate(self._file, self._size)
-        if os.fstat(self._file).st_nlink == 0:  # it was deleted, and nobody would see what is written to it
+        if os.fstat(self._file).st_nlink == 0:  # the file was deleted, and what is written to it would be lost
             self._open_again()
         elif self._size >= self._rotate:
             self._begin_another()

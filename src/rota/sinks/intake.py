@@ -1,7 +1,7 @@
 """The intake: the way into a sink, the same for every adapter.
 
-It counts what is under way, makes `publish` wait for room and `flush` for the end, first come, first served, and tells
-outcomes. An adapter asks `admit` before it takes a batch, and says how many `remain` when some have left its windows.
+It counts what is under way, makes `publish` wait for room and `flush` for the end, first come, first served, and
+reports outcomes. An adapter calls `admit` before it takes a batch, and `remain` when messages have left its windows.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class Intake:
-    """Who is in, and who waits."""
+    """The messages under way, and the callers that wait."""
 
     def __init__(self, name: str, window: int, outcomes: Outcomes) -> None:
         self.window = window
@@ -37,7 +37,7 @@ class Intake:
             self.under_way += count
 
     async def emptied(self) -> None:
-        """Return once nothing is under way; nobody is admitted meanwhile."""
+        """Return once nothing is under way; no message is admitted meanwhile."""
         async with self._turn:
             await self._until(0)
 
@@ -52,12 +52,13 @@ class Intake:
             self._outcomes.rejected(message, why)
 
     def remain(self, count: int) -> None:
-        """So many are still in the adapter's windows."""
+        """Set how many are still in the adapter's windows."""
         self.under_way = count
         self._changed.set()
 
     def troubled(self, error: RotaError | None) -> None:
-        """Nothing can be delivered because of this, or everything again. Whoever waits is told what will not pass."""
+        """Note why nothing can be delivered, or None once it can. Waiting callers get an error that will not pass by
+        itself."""
         before, self.trouble = self.trouble, str(error) if error else None
         self._refusal = error if isinstance(error, Denied | Invalid) else None
         self._changed.set()
@@ -67,7 +68,7 @@ class Intake:
             log.info("sink works again", extra={"sink": self._name, "under_way": self.under_way})
 
     def close(self) -> None:
-        """Tell nothing more; whoever waits is told so."""
+        """Report nothing more; waiting callers get an error."""
         self._is_closed = True
         self._changed.set()
 

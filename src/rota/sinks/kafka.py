@@ -11,7 +11,7 @@
 
 An idempotent producer of librdkafka sends, and repeats by itself what got lost. Its key is the resource, so one
 partition has all messages of a resource, in order. Only when the producer itself gives up is another one made, and
-everything from the first unconfirmed message on sent again. Deliveries are told in a thread and taken over by the event
+everything from the first unconfirmed message on sent again. Deliveries are reported in a thread and passed to the event
 loop many at a time.
 
 A broker refuses records by the batch. When it objects to one (`sinks.kafka_errors`), a careful producer sends all that
@@ -74,12 +74,12 @@ class KafkaSettings:
     tls: dict[str, str] | None
 
     def client(self) -> dict[str, Any]:
-        """What librdkafka is told; the password is read now."""
+        """The configuration of librdkafka; the password is read now."""
         password = self.password() if self.user else ""
         return {
             **librdkafka.way_in(self.hosts, self.tls, user=self.user, password=password, mechanism=self.sasl),
             "enable.idempotence": True,
-            "message.timeout.ms": 0,  # never: whether to give up is not the client's to decide
+            "message.timeout.ms": 0,  # never: the client must not decide to give up
             "linger.ms": self.linger / timedelta(milliseconds=1),
             "message.max.bytes": self.largest + OVERHEAD,
             "batch.size": min(LARGEST, self.largest),  # what the topic must take for one message it takes for many
@@ -129,7 +129,7 @@ async def open(url: SinkUrl, outcomes: Outcomes) -> "KafkaSink":
 
 
 class DeliveryReport(NamedTuple):
-    """What became of a message that the client was handed."""
+    """The result for a message that was given to the client."""
 
     number: int
     message: Message
@@ -141,7 +141,7 @@ CAREFUL = {"batch.num.messages": 1, "linger.ms": 0}
 
 
 class KafkaProducer:
-    """One life of a producer, and the thread that hears of its deliveries."""
+    """One producer, and the thread that receives its delivery reports."""
 
     def __init__(self, settings: KafkaSettings, sink: "KafkaSink", *, is_careful: bool = False) -> None:
         self._loop = asyncio.get_running_loop()
@@ -199,7 +199,7 @@ class KafkaProducer:
     # In the loop
 
     def _take_reports(self) -> None:
-        self._is_told = False  # first: what comes while we read is told again
+        self._is_told = False  # first: what arrives while we read is signalled again
         reports = []
         while self._reports:
             reports.append(self._reports.popleft())
@@ -288,10 +288,10 @@ class KafkaSink:
         if self._client is not None:
             await asyncio.to_thread(self._client.end)
 
-    # What the client tells
+    # Reports of the client
 
     def delivered(self, deliveries: list[DeliveryReport]) -> None:
-        """What became of messages."""
+        """Handle the results of messages."""
         confirmed: list[Message] = []
         failures: list[KafkaError] = []
         for number, message, error in deliveries:
@@ -314,7 +314,7 @@ class KafkaSink:
         self._send()
 
     def _has_worked(self) -> None:
-        """The brokers answer: what stood in the way is over."""
+        """The brokers answer: the trouble is over."""
         self._quiet, self._last = 0, None
         if self._intake.trouble:
             self._intake.troubled(None)
@@ -332,7 +332,7 @@ class KafkaSink:
         self._window.confirm(number, is_multiple=False)
 
     def troubled(self, error: KafkaError) -> None:
-        """The client says why it does not get on; it goes on trying, unless that is fatal."""
+        """The client reports trouble; it keeps retrying, unless the error is fatal."""
         self._last = self._translated(error)
         if error.fatal():
             self._break(self._last)
@@ -340,7 +340,7 @@ class KafkaSink:
             self._intake.troubled(self._last)
 
     def _look(self) -> None:
-        """The client tells of an outage once, and not always: that nothing gets through is what shows it."""
+        """Detect an outage by the lack of deliveries: the client reports it once, and not always."""
         self._quiet = self._quiet + 1 if len(self._window) else 0
         if self._quiet > LOOKS and not self._intake.trouble:
             why = f"sink {self._settings.shown}: nothing was confirmed for {self._settings.timeout}"

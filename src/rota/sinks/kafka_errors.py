@@ -1,4 +1,4 @@
-"""Whose an error of Kafka is: one message's, or the broker's and so everybody's.
+"""Whether an error of Kafka concerns one message, or the broker and so every message.
 
 A message is rejected only if others would not fare the same. A topic that it names itself (`to=`) and that is not
 there, or not to be written to, is its own affair; the topic of the sink's URL is the operator's. A topic to which the

@@ -66,7 +66,7 @@ class LineWriter(Protocol):
         """Return when the lines are as safe as they can be; a RotaError, or OSError, if none of them counts."""
 
     def close(self) -> None:
-        """Let go."""
+        """Close the writer."""
 
 
 class LinesSink:
@@ -130,7 +130,7 @@ class LinesSink:
             return error
         except asyncio.CancelledError:
             await asyncio.wait([write])
-            write.exception()  # nobody is there to be told
+            write.exception()  # the caller is gone
             raise
         return None
 

@@ -2,7 +2,7 @@
 
 A complete adapter for tests, the tutorial and the simulator. `broker(name)` is the server behind the URL: it keeps what
 arrived, can be stopped and started, and can reject. Messages arrive in one turn of the event loop and are confirmed in
-the next, so a broker stopped in between has messages that nobody was told of, as real ones do.
+the next, so a broker stopped in between has messages that were never confirmed, as real ones do.
 """
 
 import asyncio

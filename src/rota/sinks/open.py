@@ -1,7 +1,7 @@
 """Opening a sink by URL.
 
-The adapter is imported when its scheme is asked for, so that nobody needs a driver who does not use it. To add a sink:
-a module that is an `Adapter`, and a line here; or one in a package of its own (docs/howto/write-a-sink.md).
+The adapter is imported when its scheme is used, so that a driver is needed only where it is used. To add a sink: a
+module that is an `Adapter`, and a line here; or one in a package of its own (docs/howto/write-a-sink.md).
 """
 
 from collections.abc import AsyncIterator
@@ -43,7 +43,7 @@ class Adapter(Protocol):
     """What an adapter's module offers."""
 
     async def open(self, url: urls.SinkUrl, outcomes: Outcomes) -> Sink:
-        """A sink that has been reached once; the error says what the server has against it."""
+        """A sink that has been reached once; the error has the server's reason."""
 
 
 def _adapter(url: urls.SinkUrl) -> Adapter:

@@ -1,9 +1,9 @@
 """The publishing port: what Rota asks of RabbitMQ, Kafka or a file, and the laws it relies on.
 
-`publish` hands messages over and returns; what became of them is told later, many at a time, to the `Outcomes` that
-the sink was opened with. So thousands can be on their way, and a message costs no future and no task.
+`publish` hands messages over and returns; their outcomes are reported later, many at a time, to the `Outcomes` that the
+sink was opened with. So thousands can be under way, and a message costs no future and no task.
 
-Adapters are opened by URL (`sinks.open`) and translate their driver's errors at the edge; nobody imports one.
+Adapters are opened by URL (`sinks.open`) and translate their driver's errors at the edge; no caller imports one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """One message as it leaves the fleet."""
 
     id: bytes
-    """16 bytes by which consumers know a repeat; on the wire 32 hexadecimal digits."""
+    """16 bytes by which consumers recognise a repeat; on the wire 32 hexadecimal digits."""
 
     kind: str
     """The kind of the resource that emitted it."""
@@ -37,7 +37,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """When, by that node's clock."""
 
     key: str = ""
-    """What its emitter knows it by, if it said so."""
+    """The key that its emitter gave it, if any."""
 
     to: str = ""
     """Where in the sink: a routing key or topic; empty: as the sink's URL says."""
@@ -47,13 +47,14 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class Outcomes(Protocol):
-    """Who is told what became of messages. Both take note and return; what they raised would be nobody's to catch."""
+    """The callbacks for the outcomes of messages. Both must return quickly and must not raise: no caller would catch
+    it."""
 
     def confirmed(self, messages: Sequence[Message]) -> None:
-        """The server has these."""
+        """The server has these messages."""
 
     def rejected(self, message: Message, why: str) -> None:
-        """This one can never be delivered; it is not tried again."""
+        """This message can never be delivered; it is not retried."""
 
 
 class Sink(Protocol):
@@ -87,4 +88,4 @@ class Sink(Protocol):
         """Wait until everything taken so far has its outcome; `publish` waits meanwhile."""
 
     async def close(self) -> None:
-        """Let go of connections, threads and files; nothing is told any more. Flush first, if it matters."""
+        """Close connections, threads and files; no more outcomes are reported. Flush first, if it matters."""

@@ -1,7 +1,7 @@
 """A sink on the standard output: `stdout://`, one JSON line per message.
 
-A line is confirmed when the operating system has it. What reads the other end of a pipe, and whether it is safe there,
-nobody can know. A reader that has gone does not come back, so that is said as something to be mended.
+A line is confirmed when the operating system has it. It cannot be known whether the reader of a pipe has stored it. A
+reader that has gone does not come back, so this is reported as an error to fix.
 """
 
 import os
@@ -26,7 +26,7 @@ async def open(url: SinkUrl, outcomes: Outcomes) -> LinesSink:
 
 
 class StreamWriter:
-    """A file descriptor of somebody else's."""
+    """A file descriptor that the sink does not own."""
 
     def __init__(self, stream: int) -> None:
         self._stream = stream

@@ -1,6 +1,6 @@
 """Sink URLs: `amqp://user@host/vhost?exchange=rota`, `kafka://host,host/topic`, `file:///path`, `stdout://`.
 
-A password in the URL is visible to whoever can read the app. Better: `?password_file=PATH` or `?password_env=NAME`
+A password in the URL is visible to everyone who can read the app. Better: `?password_file=PATH` or `?password_env=NAME`
 (`model.secrets`). It never shows in errors and logs (`model.url`).
 """
 

@@ -16,7 +16,7 @@ class Missing(NamedTuple):
 def between(position: int, records: Sequence[Record], then: int) -> tuple[Gap, ...]:
     """The offsets from `position` up to `then` that none of the records, in order, has."""
     if len(records) == then - position:
-        return ()  # nearly always, and then nobody has to look at each
+        return ()  # nearly always, and then the records need not be checked one by one
     return tuple(_holes(position, records, then))
 
 

@@ -78,7 +78,7 @@ FIXED = {
     "enable.partition.eof": "gaps are found by it; leave it out",
     "allow.auto.create.topics": "reading makes nothing; make the topic first",
 }
-"""Settings of librdkafka that nobody may change, and why, or what to do instead."""
+"""Settings of librdkafka that a URL may not change, and why, or what to do instead."""
 
 EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -112,7 +112,7 @@ class KafkaSettings:
     """Other settings of librdkafka, as they are."""
 
     def client(self) -> dict[str, Any]:
-        """What every client is told; the password is read now."""
+        """The configuration of every client; the password is read now."""
         password = self.password() if self.user else ""
         return {
             **librdkafka.way_in(self.hosts, self.tls, user=self.user, password=password, mechanism=self.sasl),
@@ -123,16 +123,16 @@ class KafkaSettings:
         }
 
     def consumer(self) -> dict[str, Any]:
-        """What a consumer is told."""
+        """The configuration of a consumer."""
         return {
             "check.crcs": True,
-            "max.poll.interval.ms": 86_400_000,  # who does not read for long is not dead
+            "max.poll.interval.ms": 86_400_000,  # a consumer that does not read for long is not dead
             "queued.min.messages": 1_000_000,
             "queued.max.messages.kbytes": max(1, self.ahead // 1024),
             "fetch.queue.backoff.ms": 5,
             "fetch.error.backoff.ms": 100,
             **self.client(),
-            "group.id": "rota",  # librdkafka wants one; nobody joins it
+            "group.id": "rota",  # librdkafka requires a group; it is never joined
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "isolation.level": "read_committed",
@@ -248,7 +248,7 @@ class KafkaSource:
         try:
             return await asyncio.to_thread(question)
         except KafkaException as error:
-            self._admin.poll(0)  # it may know more than that it took too long
+            self._admin.poll(0)  # the client may have a better reason than the timeout
             raise _translated(self._refusal or error.args[0], self._settings) from None
         finally:
             self._refusal = None
@@ -386,10 +386,10 @@ class KafkaCursor:
         return []
 
     def _take(self, most: int) -> list[Batch]:
-        """What has come, by partition; if nothing has, what comes in a moment."""
+        """The records fetched so far, by partition; if there are none, those that arrive within a moment."""
         records: dict[int, list[Record]] = {}
         ends: dict[int, int] = {}
-        wait, size = POLL, 1  # who asks for more waits for all of them, or for as long as it may
+        wait, size = POLL, 1  # the client waits for the full number, or until the timeout
         while most > 0 and (fetched := self._consumer.consume(min(most, size), timeout=wait)):
             self._sort(fetched, records, ends)
             most, wait, size = most - len(fetched), 0, TOGETHER
@@ -406,7 +406,7 @@ class KafkaCursor:
                 records.setdefault(number, []).extend(_records(list(run)))
 
     def _note(self, one: Any, ends: dict[int, int]) -> None:
-        """Heed what is told in place of a record."""
+        """Handle an error that the client returned in place of a record."""
         error = one.error()
         if error is None:
             return
@@ -429,7 +429,7 @@ class KafkaCursor:
         return Batch(number, records, then, gaps, self._places[number].topic) if then > position else None
 
     def _check(self, number: int) -> None:
-        """Say what is gone; if it is there after all, ask for it again."""
+        """Raise what is gone; if the offset exists after all, request it again."""
         position, bounds = self._positions[number], self._bounds(number)
         if missing := outside(position, bounds):
             raise Vanished(self._settings.shown, number, missing.gap, bounds, missing.why)

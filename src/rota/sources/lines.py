@@ -33,9 +33,7 @@ class RecordLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A record as somebody writes it. What `RecordLine` has beside that is where it was, which is not where it will
-    be.
-    """
+    """A record as a user writes it: a `RecordLine` without its former place."""
 
     value: Any
     key: str | Base64 | None = None

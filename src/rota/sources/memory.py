@@ -53,7 +53,7 @@ class Topic:
         self._tell()
 
     def grow(self, partitions: int) -> None:
-        """Have so many partitions from now on."""
+        """Set the number of partitions."""
         self.partitions += [MemoryPartition() for _ in range(partitions - len(self.partitions))]
 
     def append(self, partition: int, records: Sequence[NewRecord], now_ms: int = 0) -> int:
@@ -78,7 +78,7 @@ class Topic:
         of.records, of.start = of.from_offset(before, len(of.records)), max(of.start, before)
 
     def stop(self) -> None:
-        """Answer nobody."""
+        """Stop answering."""
         self.is_up = False
 
     def start(self) -> None:
@@ -138,7 +138,7 @@ class MemorySource:
         return reader
 
     async def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: no resources are held."""
 
     def partition(self, number: int) -> MemoryPartition:
         """A partition, or NotFound."""

@@ -1,7 +1,7 @@
 """Opening a source by URL.
 
-The adapter is imported when its scheme is asked for, so that nobody needs a driver who does not use it. To add a
-source: a module that is an `Adapter`, and a line here; or one in a package of its own (docs/howto/write-a-source.md).
+The adapter is imported when its scheme is used, so that a driver is needed only where it is used. To add a source: a
+module that is an `Adapter`, and a line here; or one in a package of its own (docs/howto/write-a-source.md).
 """
 
 from collections.abc import AsyncIterator
@@ -38,12 +38,12 @@ async def open_source(text: str) -> AsyncIterator[Source]:
 
 
 def preload(text: str) -> None:
-    """Import what opens a source, so that those who are forked need not."""
+    """Import the adapter of a source before forking, so that forked processes need not."""
     _adapter(urls.parse(text))
 
 
 def open_log(text: str) -> "Log":
-    """The embedded log at a URL, to append to; a context manager. NotFound if nobody has made it."""
+    """The embedded log at a URL, to append to; a context manager. NotFound if it does not exist."""
     from rota.sources.log import log, settings  # noqa: PLC0415  # nobody needs it who only reads from Kafka
 
     return log.Log(settings.read(_log_url(text)))
@@ -68,7 +68,7 @@ class Adapter(Protocol):
     """What an adapter's module offers."""
 
     async def open(self, url: urls.SourceUrl) -> Source:
-        """A source that has been reached once; the error says what the server has against it."""
+        """A source that has been reached once; the error has the server's reason."""
 
 
 def _adapter(url: urls.SourceUrl) -> Adapter:

@@ -1,10 +1,10 @@
 """The reading port of streams: what Rota asks of Kafka, of its own log or of a list, and the laws it relies on.
 
-A source has partitions, a partition has records, and a record has an offset. Who reads says which partitions, and from
-which offsets; nobody else decides that, so no group protocol of the server's is ever used, and nothing that a reader
-does can be seen by another one. Where reading has got to is the reader's to remember.
+A source has partitions, a partition has records, and a record has an offset. The reader alone chooses the partitions
+and offsets, so no group protocol of the server is used, and readers do not affect each other. The reader itself keeps
+its position.
 
-Adapters are opened by URL (`sources.open`) and translate their driver's errors at the edge; nobody imports one.
+Adapters are opened by URL (`sources.open`) and translate their driver's errors at the edge; no caller imports one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -80,7 +80,7 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 class Vanished(RotaError):
-    """Records that came next are gone for good; decide where to go on, and say so by `assign`.
+    """The next records are gone for good; choose where to continue, and call `assign`.
 
     They were deleted (retention), damaged on disk, or the source was made anew and is shorter now.
     """
@@ -94,7 +94,7 @@ class Vanished(RotaError):
 
 
 class Reader(Protocol):
-    """Somebody who reads some partitions of a source; for one caller at a time."""
+    """A reader of some partitions of a source; for one caller at a time."""
 
     @property
     def positions(self) -> Mapping[int, int]:
@@ -108,10 +108,10 @@ class Reader(Protocol):
         """From now on read these partitions, and no others; a partition whose position is the one given goes on."""
 
     async def read(self, most: int = 1000) -> list[Batch]:
-        """The next records, at most so many, one batch for each partition that has some; waits until there are."""
+        """The next records, at most `most`, one batch for each partition that has some; waits until there are some."""
 
     async def close(self) -> None:
-        """Let go of connections, threads and files."""
+        """Close connections, threads and files."""
 
 
 class Source(Protocol):
@@ -138,7 +138,7 @@ class Source(Protocol):
         """The numbers of its partitions, in order, as they are now."""
 
     async def identity(self) -> str | None:
-        """By which to know that it is still the same."""
+        """An id that changes when the source is made anew; None if the server has none."""
 
     async def bounds(self, partitions: Iterable[int]) -> dict[int, Bounds]:
         """What each of these partitions has."""
@@ -150,7 +150,7 @@ class Source(Protocol):
         """A reader of these partitions, from these offsets on; close it in the end."""
 
     async def close(self) -> None:
-        """Let go of connections, threads and files; close your readers first."""
+        """Close connections, threads and files; close your readers first."""
 
 
 @runtime_checkable

@@ -98,7 +98,7 @@ class ThreadedReader:
         return backoff.delays(FIRST_WAIT, max(FIRST_WAIT, self._wait), lambda: 1.0)
 
     async def _fetch(self, most: int) -> list[Batch]:
-        """Have the cursor fetch; who is cancelled meanwhile leaves the rest of it to the next caller."""
+        """Have the cursor fetch; if the caller is cancelled meanwhile, the next caller gets the result."""
         if self._fetching is None:
             self._fetching = asyncio.get_running_loop().run_in_executor(self._thread, self._cursor.fetch, most)
         await asyncio.wait([self._fetching])

@@ -1,7 +1,7 @@
 """Which topics a Kafka source reads, and how their partitions are numbered. Pure.
 
 A source has numbered partitions. Where it is one topic, they are the topic's own. Where it is all topics that match a
-pattern, topics come and go, so a number must say which topic is meant without anybody keeping a list: it is made of the
+pattern, topics come and go, so a number must identify the topic without a stored list: it is made of the
 topic's name and id, and ends in the topic's own partition (five digits). A topic that is made anew has another id: its
 partitions are new ones, and begin at their start.
 """

@@ -1,4 +1,4 @@
-"""A store around another one: everything is passed on, but for what a subclass does in its own way.
+"""A store around another one: everything is passed on, except for what a subclass overrides.
 
 `fleet.audit.trail` notes who commits, `fleet.leading.term` commits through a leader's fence.
 """

@@ -1,11 +1,11 @@
-"""The store's clock, as a node knows it without asking each time.
+"""The store's clock, estimated by a node without asking each time.
 
 Due times are the store's, so that nodes whose own clocks are wrong agree on them. A sample is the store's answer and
-when it came: by then the store's clock shows at least that. The best sample is the one that was under way shortest;
-from it on, this machine's monotonic clock counts. So the estimate is never ahead of the store, and behind it by at most
-one way of a good answer.
+the time it arrived: by then the store's clock shows at least that. The best sample is the one with the shortest round
+trip; from it on, this machine's monotonic clock counts. So the estimate is never ahead of the store, and behind it by
+at most the return trip of a good answer.
 
-A sample that the estimate cannot agree with means that the store's clock was set; then it alone counts.
+A sample that contradicts the estimate means that the store's clock was set; then that sample alone counts.
 """
 
 import asyncio
@@ -27,22 +27,22 @@ EVERY = 10.0
 """Seconds between samples; the first ones come quickly."""
 
 DRIFT = 0.02
-"""How much a machine's clock may go wrong between samples, as a part of the time."""
+"""How far a machine's clock may drift between samples, as a fraction of the time."""
 
 
 class ClockSample(msgspec.Struct, frozen=True):
-    """What the store's clock showed at some moment between two of ours."""
+    """A reading of the store's clock, taken between two moments of our own."""
 
     asked: Instant
     came: Instant
     wall: datetime
 
     def earliest(self, now: Instant) -> datetime:
-        """What it shows now, at least."""
+        """The earliest time that the store's clock can show now."""
         return self.wall + timedelta(seconds=now - self.came)
 
     def latest(self, now: Instant) -> datetime:
-        """What it shows now, at most."""
+        """The latest time that the store's clock can show now."""
         return self.wall + timedelta(seconds=now - self.asked)
 
 
@@ -53,17 +53,17 @@ class StoreClock:
         self._store, self._clock = store, clock
         self._samples: deque[ClockSample] = deque(maxlen=SAMPLES)
         self._ahead: ClockSample | None = None
-        """The one that says the latest time: it does so at any moment, and the time is asked for often."""
+        """The best sample: the one whose estimate is the latest, at any moment."""
 
         self.is_known = asyncio.Event()
 
     def now(self) -> datetime:
-        """What the store's clock shows, or a little before; only once it is known."""
+        """The store's time, or slightly less; only once there is a sample."""
         assert self._ahead is not None
         return self._ahead.earliest(self._clock.monotonic())
 
     async def run(self) -> None:
-        """Keep it true, for ever."""
+        """Take samples until cancelled."""
         while True:
             try:
                 self.add(await self._sample())

@@ -1,6 +1,6 @@
-"""Following keys: what they are now, then every change, with no gap between the two, for ever.
+"""Following keys: their present values, then every change, with no gap between the two, until cancelled.
 
-A store that is away only delays it. Where the history is gone, everything is read again.
+An outage of the store only delays it. If the history was compacted, everything is read again.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ class PrefixChanges(msgspec.Struct, frozen=True):
     changes: tuple[Change, ...]
     revision: Revision
     is_whole: bool
-    """Is this everything there is? Then what is not among it is gone."""
+    """Is this the complete state? Then every key that is not in it was deleted."""
 
 
 async def follow(store: Store, key: Key, jitter: Callable[[], float] = random) -> AsyncGenerator[Entry | None, None]:
-    """What `key` is now, and then what it becomes; steps that were overtaken may be left out."""
+    """The value of `key` now, and then after each change; intermediate values may be left out."""
     # The key sorts first below its own prefix.
     async with aclosing(follow_all(store, key, jitter, limit=1)) as coming:
         async for news in coming:
@@ -59,7 +59,7 @@ async def follow_all(
 
 
 async def _until_it_breaks(store: Store, prefix: Key, limit: int | None) -> AsyncGenerator[PrefixChanges, None]:
-    # The scan tells the revision it read at; a bare `get` would leave a gap before the watch.
+    # The scan returns the revision it read at; a `get` would leave a gap before the watch.
     listing = await store.scan(prefix, limit=limit)
     yield PrefixChanges(tuple(Change(entry.key, entry) for entry in listing.entries), listing.revision, is_whole=True)
     async with aclosing(store.watch(prefix, listing.revision)) as commits:

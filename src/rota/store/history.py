@@ -1,4 +1,4 @@
-"""How far back a store's history goes, and forgetting some of it."""
+"""How far back a store's history goes, and compacting it."""
 
 from rota.model.errors import Compacted
 from rota.model.ids import Revision
@@ -6,7 +6,7 @@ from rota.store.port import Store
 
 
 async def history_start(store: Store) -> Revision:
-    """The oldest revision that can still be asked for; 0 if nothing was compacted yet."""
+    """The oldest revision that can still be read; 0 if nothing was compacted yet."""
     try:
         await store.scan("/", limit=1, at=Revision(0))
     except Compacted as compacted:
@@ -15,7 +15,7 @@ async def history_start(store: Store) -> Revision:
 
 
 async def compact(store: Store, before: Revision) -> tuple[Revision, Revision]:
-    """Forget history older than `before`; where it started until now, and where it starts from now on."""
+    """Compact history older than `before`; returns where it started until now, and where it starts from now on."""
     start = await history_start(store)
     await store.compact(before)
     return start, await history_start(store)

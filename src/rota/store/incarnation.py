@@ -1,8 +1,8 @@
 """Incarnations: which life of a store this is.
 
-Revisions are counted by each store for itself, so a restored store may come to the very numbers of the one it was
-copied from. Its incarnation has a name made at random, and a key of that name that exists for as long as it lasts:
-who expects that key writes into this incarnation or not at all.
+Each store counts revisions for itself, so a restored store may reach the same numbers as the one it was copied from.
+Its incarnation has a random name, and a key of that name that exists for as long as the incarnation lasts: a commit
+that expects that key writes into this incarnation or not at all.
 """
 
 import secrets

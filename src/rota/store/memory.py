@@ -4,8 +4,8 @@
 open; `memory://` opens one of its own. A `Universe` is what a server would be, a `MemoryStore` what a client would
 be: they live in one event loop, and that is the only thing this store cannot do.
 
-The universe runs on the time of its event loop. Its timers run in the context it was born in, not in its callers':
-in the simulator a lease must end even though its holder, whose context froze, does not move any more.
+The universe runs on the time of its event loop. Its timers run in the context it was created in, not in its callers':
+in the simulator a lease must end even if the context of its holder is frozen.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class _Step(msgspec.Struct, frozen=True):
     commit: Commit
     before: dict[Key, Entry | None]
     roots: set[Key]
-    """Under which first words of keys it is: most who look for news have no other reason to look closer."""
+    """The first words of its keys: a quick test that rules a commit out for most watches."""
 
 
 class _Granted:
@@ -71,13 +71,14 @@ class Universe:
         self._compacted = Revision(0)
         self._entries: dict[Key, Entry] = {}
         self._order: list[Key] | None = None
-        """The keys, sorted when somebody scans: a million of them are written sooner than each is put in its place."""
+        """The keys, sorted when `scan` needs them: writing a million keys is faster than inserting each in order."""
 
         self._history: list[_Step] = []
         self._leases: dict[LeaseId, _Granted] = {}
         self._lease_numbers = count(1)
         self._waiting: dict[Key, dict[asyncio.Future[Revision], None]] = {}
-        """Those who wait for news below a prefix. Many wait for the same, so each prefix is compared once."""
+        """The watches that wait for commits below a prefix. Many wait for the same one, so each prefix is compared
+        once."""
 
         self.loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
@@ -139,7 +140,7 @@ class Universe:
         return found
 
     async def news(self, prefix: Key, after: Revision) -> Revision:
-        """Wait until a commit past `after` touches the prefix; the newest revision before it."""
+        """Wait until a commit past `after` touches the prefix; returns the newest revision before it."""
         if found := self.since(prefix, after):
             return Revision(found[0].revision - 1)
         waiter: asyncio.Future[Revision] = self.loop.create_future()
@@ -199,7 +200,7 @@ class Universe:
         self._tell(changes, Revision(revision - 1))
 
     def _tell(self, changes: Iterable[Change], before: Revision) -> None:
-        """Wake those who wait for news below a prefix of one of these."""
+        """Wake the watches of prefixes that these changes touch."""
         for prefix in _touched(self._waiting, [change.key for change in changes]):
             for waiter in self._waiting.pop(prefix):
                 if not waiter.done():
@@ -243,7 +244,7 @@ def _root(key: Key) -> Key:
 
 
 def _touched(prefixes: Iterable[Key], written: list[Key]) -> Iterable[Key]:
-    """The prefixes of what was written, in their order and each once."""
+    """The first words of the keys written, in their order and each once."""
     if len(written) == 1:  # so it is with most commits
         return [each for each in prefixes if written[0].startswith(each)]
     # A dict, for it keeps the order and names each once, and needs no generator for every prefix.

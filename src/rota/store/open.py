@@ -3,8 +3,8 @@
 The adapter is imported when its scheme is asked for, so that a laptop needs no gRPC and `import rota` no database
 driver. To add a store: a module that is an `Adapter`, and a line here.
 
-A store that nobody reaches is not there: that is said at once, for the URL may be wrong. One that was reached and broke
-off while it was opened is only away, and a node waits for it.
+A store that was never reached raises Unavailable at once, for the URL may be wrong. One that was reached and broke off
+while it was opened is only away, and a node waits for it.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ async def open_store(
 ) -> AsyncIterator[Store]:
     """The store at a URL, ready to use; closed in the end. Without `create` it must have been used before.
 
-    With `waits`, one that was reached and broke off is waited for, however long it stays away.
+    With `waits`, a store that was reached and broke off is waited for without limit.
     """
     url = urls.parse(text)
     opening = partial(_adapter(url).open, url, clock, create=create)
@@ -75,7 +75,7 @@ class Adapter(Protocol):
     async def open(self, url: urls.StoreUrl, clock: Clock, *, create: bool) -> Store:
         """A store that has been reached once and whose schema fits; BrokenOff if it was reached and is gone again.
 
-        To open it another time must do no harm, wherever it broke off.
+        Opening it again must do no harm, at whatever point it broke off.
         """
 
 

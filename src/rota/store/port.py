@@ -1,9 +1,9 @@
 """The store port: what Rota asks of etcd, a database, a file or a dict, and the laws it relies on.
 
-Keys are ordered by their UTF-8 bytes. Each commit has a revision, and revisions only grow. `scan` tells the revision
-it read at, and `watch` goes on from there, so nothing falls between reading and watching.
+Keys are ordered by their UTF-8 bytes. Each commit has a revision, and revisions only grow. `scan` returns the revision
+it read at, and `watch` continues from there, so no commit is lost between reading and watching.
 
-Adapters are opened by URL (`store.open`) and translate their driver's errors at the edge; nobody imports one.
+Adapters are opened by URL (`store.open`) and translate their driver's errors at the edge; no caller imports one.
 """
 
 from collections.abc import AsyncGenerator, Iterable
@@ -122,7 +122,7 @@ class Store(Protocol):
         """Apply all writes if every expectation holds, and return the revision they got."""
 
     def watch(self, prefix: Key, after: Revision) -> AsyncGenerator[Commit, None]:
-        """Commits past `after`, for ever; outages of the server only delay it."""
+        """Commits past `after`, until cancelled; outages of the server only delay it."""
 
     async def grant(self, ttl: timedelta) -> Lease:
         """A new lease; the store may round the ttl up, and the lease says to what."""

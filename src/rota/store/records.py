@@ -1,7 +1,7 @@
-"""Records that a newer Rota may have written: understood, or left alone.
+"""Records that a newer Rota may have written: decoded, or skipped.
 
-Two neighbouring versions share a fleet, so whoever reads many records must not fall over one of them. Who cannot do
-without a record decodes it (`model.codec`) and lets the error tell.
+Two neighbouring versions share a fleet, so a reader of many records must not fail because of one of them. A reader that
+needs a record decodes it itself (`model.codec`) and lets the error pass.
 """
 
 import logging
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def understood(kind: type[T], entry: Entry | None, log: logging.Logger | None = None) -> T | None:
-    """The record; None if there is none, or none that this Rota understands, which is then told to `log`."""
+    """The record; None if there is none, or if this Rota cannot decode it, which is then logged."""
     if entry is None:
         return None
     try:

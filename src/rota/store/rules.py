@@ -20,7 +20,7 @@ MAX_EXPECTATIONS = 128
 MAX_VALUE_BYTES = 1024 * 1024
 MAX_KEY_BYTES = 512
 IDLE_MS = 2000
-"""Milliseconds after which a database ends a transaction whose client says nothing: it is frozen or gone."""
+"""Milliseconds after which a database ends a transaction whose client is silent: it is frozen or gone."""
 
 MIN_TTL = timedelta(seconds=1)
 MAX_TTL = timedelta(days=1)
@@ -74,7 +74,7 @@ def check_ttl(ttl: timedelta) -> None:
 
 
 def check_scan(prefix: Key, after: Key | None, limit: int | None) -> None:
-    """Invalid for a bad prefix, a bad place to go on from, or a page of nothing."""
+    """Invalid for a bad prefix, a bad key to continue after, or a page size of zero."""
     check_prefix(prefix)
     if after is not None:
         check_prefix(after)
@@ -83,7 +83,7 @@ def check_scan(prefix: Key, after: Key | None, limit: int | None) -> None:
 
 
 def nothing_there(store: object) -> Invalid:
-    """What to say of a store that nobody has used yet."""
+    """The error for a store that no fleet has used yet."""
     return Invalid(f"store {store}: no fleet has used it yet; check the URL, or start a node on it")
 
 

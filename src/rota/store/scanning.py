@@ -10,7 +10,7 @@ PAGE = 1000
 
 
 async def scan_all(store: Store, prefix: Key, at: Revision | None = None) -> AsyncGenerator[Entry, None]:
-    """Every entry of a prefix, page by page; unless it is read `at` a revision, what changes may be seen or not."""
+    """Every entry of a prefix, page by page; unless it is read `at` a revision, concurrent changes may be missed."""
     after: Key | None = None
     while True:
         listing = await store.scan(prefix, after=after, limit=PAGE, at=at)

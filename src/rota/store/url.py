@@ -1,6 +1,6 @@
 """Store URLs: `sqlite:///path`, `etcd://user@host:2379,host:2379/prefix?timeout=2s`, `memory://name`.
 
-A password in the URL is visible to whoever can list processes. Better: `?password_file=PATH`, or the variable
+A password in the URL is visible to every user that can list processes. Better: `?password_file=PATH`, or the variable
 ROTA_STORE_PASSWORD. It never shows in errors and logs (`model.url`).
 """
 

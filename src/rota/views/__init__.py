@@ -1,1 +1,1 @@
-"""What is seen of a fleet across its kinds: the overview, watches, printed lines, and why."""
+"""Views of a fleet across its kinds: the overview, watches, printed lines, and why."""

@@ -1,4 +1,5 @@
-"""The state of the fleet for `rota status`: who leads, which nodes there are, what their workers and relays do."""
+"""The state of the fleet for `rota status`: which node leads, which nodes there are, what their workers and relays
+do."""
 
 from datetime import datetime
 from typing import Any
@@ -19,7 +20,7 @@ from rota.views.overview import failing_resources
 
 @verb("GET", "/v1/status", Access.VIEW, answer=FleetStatus)
 async def fleet_status(store: Store) -> dict[str, Any]:
-    """Who leads, which nodes are in the fleet and what they run, as `rota status -o json` has it."""
+    """Get which node leads, which nodes are in the fleet and what they run, as `rota status -o json` has it."""
     now = await store.now()
     leader = await _leader(store, now)
     listing = await store.scan(keys.NODES)

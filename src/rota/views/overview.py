@@ -1,6 +1,6 @@
-"""The fleet at a glance: who leads, how much of everything there is, and what somebody should look at.
+"""The fleet at a glance: which node leads, how much of everything there is, and what an operator should look at.
 
-What is wrong is found here, so that every reader finds the same. `concerns` is a plain function of what was read.
+Problems are found here, so that every reader gets the same. `concerns` is a plain function of what was read.
 """
 
 from collections import Counter
@@ -31,10 +31,10 @@ from rota.streams.core.records import KIND as STREAM
 from rota.streams.core.records import StreamState, StreamStatus
 
 SHOWN = 50
-"""Concerns that are told one by one; there may be thousands."""
+"""Concerns that are listed; there may be thousands."""
 
 LOOKED = 1000
-"""Notes of troubles that are read to find what fails, where not everything is read."""
+"""The most troubles read to find failing resources, where not everything is read."""
 
 
 class LeaderView(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,13 +54,13 @@ class LeaderView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Concern(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that somebody should look at."""
+    """A problem that an operator should look at."""
 
     severity: Severity
     """How urgent it is."""
 
     about: str
-    """What sort of thing it is: fleet, node, resource, stream or sink."""
+    """The kind of thing: fleet, node, resource, stream or sink."""
 
     subject: str
     """Which one."""
@@ -94,7 +94,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """Tasks that are placed."""
 
     tasks_running: int
-    """As far as the nodes have told."""
+    """Tasks that run, as far as the nodes have reported."""
 
     resources: int
     """Resources to keep covered."""
@@ -127,7 +127,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes whose doors other machines reach without TLS."""
 
     concerns: tuple[Concern, ...]
-    """The worst first; some of them."""
+    """The concerns, the worst first; some of them."""
 
     concerns_left_out: int = 0
     """Concerns beyond those listed."""
@@ -153,7 +153,7 @@ class FleetSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 @verb("GET", "/v1/overview", Access.VIEW, rpc="Fleet.Overview", heavy=True)
 async def overview(store: Store) -> Overview:
-    """The fleet at a glance, with what is wrong."""
+    """Get the fleet at a glance, with its problems."""
     listed = await list_nodes(store)
     resources, pending, failing = await _resources(store, listed.as_of)
     seen = FleetSnapshot(
@@ -193,7 +193,7 @@ async def overview(store: Store) -> Overview:
 
 
 def concerns(seen: FleetSnapshot) -> Iterator[Concern]:
-    """What somebody should look at."""
+    """The problems that an operator should look at."""
     if seen.leader is None:
         yield Concern(
             severity=Severity.ERROR,
@@ -261,7 +261,8 @@ def _of_relays(relays: RelayList) -> Iterator[Concern]:
 async def failing_resources(store: Store) -> dict[str, str]:
     """Some of the resources of which a task fails or was given back lately, and where and why.
 
-    Costs what has failed, not what there is: it starts from what nodes report and from at most `LOOKED` of their notes.
+    The cost follows what has failed, not the size of the fleet: it reads the nodes' reports and at most `LOOKED`
+    troubles.
     """
     now = await store.now()
     names = {task.rpartition("#")[0] for work in (await _work(store)).values() for task in work.failing}
@@ -299,9 +300,9 @@ async def _work(store: Store) -> dict[str, NodeStatus]:
 
 
 async def _resources(store: Store, now: datetime) -> tuple[int, dict[str, str], dict[str, str]]:
-    """How many there are, which of them lack tasks and why, and which fail and why.
+    """How many resources there are, which of them lack tasks and why, and which fail and why.
 
-    Those that stand for streams are left out.
+    Resources that stand for streams are left out.
     """
     waiting: dict[str, str] = {}
     failing: dict[str, str] = {}

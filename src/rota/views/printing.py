@@ -1,8 +1,8 @@
 """What workers of resources, services and streams print: lines of every node that has such work, by time.
 
-The lines are in files of the nodes (`runtime.printed`), so each node is asked for its own, as `steering` asks. A place
-in the lines of several nodes is a text, `n1=PLACE,n2=PLACE`; what callers do with it is send it back. `worker/NODE` is
-what the workers of a node print outside of any task.
+The lines are in files of the nodes (`runtime.printed`), so each node is asked for its own, through `Steer`. A place in
+the lines of several nodes is a text, `n1=PLACE,n2=PLACE`, that callers only send back. `worker/NODE` is what the
+workers of a node print outside of any task.
 """
 
 import asyncio
@@ -96,7 +96,7 @@ async def node_printed(
     tail: Tail = None,
     was_passed_on: bool = False,
 ) -> NodeLines:
-    """Lines that workers of one node printed: behind a place, the last `tail`, or from the first that is kept."""
+    """Read lines that workers of one node printed: after a place, the last `tail`, or from the first that is kept."""
     check_tail(tail)
     asked = {"kind": kind, "id": id, "after": after, "tail": tail}
     return read_part(NodeId(node), await steer(NodeId(node), SteerVerb.PRINTED, was_passed_on=was_passed_on, **asked))
@@ -118,7 +118,7 @@ async def read_printed(
     after: BehindPlaces = "",
     tail: Tail = None,
 ) -> PrintedPage:
-    """Lines that a resource, service or stream printed, on all nodes that have it or on those named."""
+    """Read lines that a resource, service or stream printed, on all nodes that have it or on those named."""
     check_tail(tail)
     found = await nodes_with(store, kind, id, nodes)
     places = _places(after)
@@ -145,7 +145,7 @@ async def follow_printed(
     after: BehindPlaces = "",
     tail: Tail = None,
 ) -> AsyncGenerator[PrintedPage, None]:
-    """The same, and then the lines that come, until the caller goes. The first answer comes at once, lines or not."""
+    """Follow printed lines until the client disconnects. The first answer is sent at once, with or without lines."""
     check_tail(tail)
     places, turn, unreached = _places(after), 0, dict[NodeId, str]()
     found = await nodes_with(store, kind, id, nodes)
@@ -163,7 +163,7 @@ async def follow_printed(
 
 
 async def nodes_with(store: Store, kind: str, id: str, nodes: Sequence[str] = ()) -> tuple[NodeId, ...]:
-    """The nodes whose lines are meant; NotFound if there is no such thing."""
+    """The nodes to read lines from; NotFound if the thing does not exist."""
     there = {view.id: view for view in (await list_nodes(store)).nodes}
     found = await _nodes_of(store, there, kind, id)
     if missing := [node for node in nodes if node not in there]:
@@ -248,7 +248,7 @@ def by_time(lines: Iterable[PrintedLine]) -> tuple[PrintedLine, ...]:
 
 
 def read_part(node: NodeId, said: Any) -> NodeLines:
-    """What a node says: a record if it is this one, JSON if it is another."""
+    """A node's answer: a record if it is this node, JSON if it is another."""
     part = said if isinstance(said, Part) else msgspec.convert(said, Part, strict=False)
     lines = (PrintedLine(node=node, at=each.at, pid=each.pid, part=each.part, text=each.text) for each in part.lines)
     return NodeLines(lines=tuple(lines), next=part.next)

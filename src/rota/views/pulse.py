@@ -1,7 +1,7 @@
-"""The pulse of a fleet: which parts of it have changed, told a few times a second at most.
+"""The pulse of a fleet: which parts of it have changed, reported a few times a second at most.
 
-Who shows a part of the fleet asks for it again when the pulse names it, and otherwise only now and then. One stream is
-enough for everything that a screen shows, whatever that is, and a storm of commits costs its watchers a few words.
+A client that shows a part of the fleet reads it again when the pulse names it, and otherwise only now and then. One
+stream is enough for everything on a screen, and a burst of commits costs its watchers one short message.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ PARTS: Mapping[str, tuple[Key, ...]] = {
     "events": (keys.EVENTS,),
     "hooks": (keys.HOOKS, keys.HOOK_STATUS),
 }
-"""What a pulse can name, and how the keys begin that belong to it."""
+"""The parts that a pulse can name → the prefixes of their keys."""
 
 _PART_OF = {prefix: part for part, prefixes in PARTS.items() for prefix in prefixes}
 
@@ -65,17 +65,17 @@ class PulseBeat(msgspec.Struct, frozen=True, kw_only=True):
     """Some parts have changed."""
 
     parts: tuple[str, ...]
-    """Sorted. Of the first beat: all of them, for nobody knows what the watcher has seen."""
+    """The parts, sorted. The first beat has all of them, as it is not known what the watcher has seen."""
 
     revision: Revision
-    """Up to which commit."""
+    """The revision up to which changes are included."""
 
 
 @verb("GET", "/v1/pulse/watch", Access.VIEW, goes_on="Events `beat`, with `parts` and `revision`.")
 async def watch_pulse(
     store: Store, sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep
 ) -> AsyncGenerator[tuple[PulseBeat, ...], None]:
-    """Which parts of the fleet have changed, whenever some have."""
+    """Watch which parts of the fleet have changed."""
     waits, has_begun = delays(*RETRY, random), False
     while True:
         try:
@@ -96,7 +96,7 @@ async def watch_pulse(
 async def _beats(
     store: Store, after: Revision, sleep: Callable[[float], Coroutine[Any, Any, None]]
 ) -> AsyncGenerator[PulseBeat, None]:
-    """What each bunch of commits changed; commits that come while a bunch is waited for go with it."""
+    """The changed parts of each group of commits; commits that arrive during the pause join the group."""
     news, gathered = asyncio.Event(), _Gathered(after)
 
     async def gather() -> None:
@@ -125,19 +125,19 @@ async def _beats(
 
 
 class _Gathered:
-    """What has changed and was not told."""
+    """Changes that were not sent yet."""
 
     def __init__(self, revision: Revision) -> None:
         self.parts: set[str] = set()
         self._revision = revision
 
     def add(self, commit: Commit) -> None:
-        """Take note of a commit."""
+        """Add the changes of a commit."""
         self.parts |= parts_of(change.key for change in commit.changes)
         self._revision = commit.revision
 
     def taken(self) -> PulseBeat:
-        """All of it, which is then told."""
+        """Return and clear the changes."""
         beat = PulseBeat(parts=tuple(sorted(self.parts)), revision=self._revision)
         self.parts = set()
         return beat

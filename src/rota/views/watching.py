@@ -1,12 +1,12 @@
-"""Watching: what there is now, then everything that changes, without asking again.
+"""Watching: the present state, then every change, without polling.
 
-`watch_resources` begins with a `put` for each resource there is and a `synced`; then comes a `put` or a `delete` for
-each change of a record or of how it is covered. Who went away goes on where it was, with the revision of the last
-change that had one: within a commit there is none, because whoever resumes there would miss the rest of it. Where the
-history is gone, a `reset` says so, and it begins as at first.
+`watch_resources` begins with a `put` for each resource and a `synced`; then follows a `put` or a `delete` for each
+change of a record or of its status. A client that reconnects resumes with the revision of the last change that had one:
+only the last change of a commit has it, because a client resuming within a commit would miss the rest. If the history
+was compacted, a `reset` says so, and the watch begins again.
 
-Changes come in batches, one for each commit. The price: a watch remembers each resource that it has told, so that a
-deletion can say what was deleted, and a status whose it is.
+Changes are sent in batches, one for each commit. The price: a watch remembers each resource that it has sent, so that a
+deletion can include the resource, and a status can be matched to it.
 """
 
 import asyncio
@@ -37,41 +37,41 @@ from rota.store.records import understood
 from rota.store.scanning import scan_all
 
 BOTH: Key = "/resource"
-"""How the keys of records and of statuses begin; no others do."""
+"""Prefixes of the keys of records and of statuses."""
 
 BATCH = 200
 """Resources of one batch at the beginning."""
 
 
 class What(StrEnum):
-    """What a watch tells."""
+    """The kinds of changes that a watch sends."""
 
     PUT = "put"
-    """A resource is there, or has changed, or is covered in another way."""
+    """A resource exists, or has changed, or its status has."""
 
     DELETE = "delete"
     SYNCED = "synced"
-    """What there was has been told; from here on come changes."""
+    """The initial state has been sent; changes follow."""
 
     RESET = "reset"
-    """Forget everything: it is told anew."""
+    """Forget everything: the state is sent again."""
 
     HAPPENED = "happened"
     """An event."""
 
 
 class ResourceChange(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that a watch of resources tells."""
+    """One change that a watch of resources sends."""
 
     what: What
     resource: ResourceView | None = None
-    """As it is; a deleted one as it was."""
+    """The resource; a deleted one as it was."""
 
     why: str = ""
-    """Of a reset."""
+    """The reason of a reset."""
 
     resume: Revision | None = None
-    """Where to go on after this; None: not here, there is more to come of its commit."""
+    """The revision to resume from; None: more changes of the same commit follow."""
 
 
 @verb(
@@ -84,7 +84,8 @@ class ResourceChange(msgspec.Struct, frozen=True, kw_only=True):
 async def watch_resources(
     store: Store, *, kind: OfKind = None, prefix: Prefix = "", after: After = None
 ) -> AsyncGenerator[tuple[ResourceChange, ...], None]:
-    """Resources as they are, then each change: of one kind, with ids that begin so; or the changes after a revision."""
+    """Watch resources: the present ones, then each change; of one kind, by id prefix, or only the changes after a
+    revision."""
     after = after or None
     seen = _Seen(kind, prefix)
     waits, has_begun = delays(*RETRY, random), False
@@ -105,13 +106,13 @@ async def watch_resources(
 
 
 class Happened(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that a watch of events tells."""
+    """One message of a watch of events."""
 
     event: Event | None
-    """None: what had happened before has been told."""
+    """The event; None: all earlier events have been sent."""
 
     resume: Revision | None = None
-    """Where to go on after this; None: not here."""
+    """The revision to resume from; None: not here."""
 
 
 @verb(
@@ -129,7 +130,7 @@ async def watch_events(
     limit: LimitOfEvents = 50,
     after: After = None,
 ) -> AsyncGenerator[tuple[Happened, ...], None]:
-    """The newest events, then each as it is written; or each that was written after a revision."""
+    """Watch events: the newest ones, then each as it is written; or each that was written after a revision."""
     if after is None:
         reading = await read_events(store, kinds=kinds, node=node, limit=limit)
         after, before = reading.revision, reading.events
@@ -145,7 +146,7 @@ async def watch_events(
 async def _from_there(
     store: Store, seen: "_Seen", after: Revision | None
 ) -> AsyncGenerator[tuple[ResourceChange, ...], None]:
-    """All there is and the changes since, or the changes after a revision; Compacted if nobody knows them."""
+    """All resources and the changes since, or the changes after a revision; Compacted if that history is gone."""
     present = await store.revision()
     if after is not None and after > present:
         raise Compacted(after, present)  # it was another store's
@@ -178,7 +179,7 @@ class _Seen:
                     self._see(Change(entry.key, entry))
 
     def fold(self, commit: Commit) -> tuple[ResourceChange, ...]:
-        """Take in a commit; what it changes."""
+        """Apply a commit; returns the changes."""
         before: dict[str, ResourceView | None] = {}
         for change in reversed(commit.changes):  # records first, for statuses sort before them
             name = _name(change.key)

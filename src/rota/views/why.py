@@ -10,6 +10,6 @@ from rota.store.port import Store
 
 @needs(Access.VIEW, heavy=True)
 async def why(store: Store, thing: str) -> Why:
-    """Why `kind/id` is where it is, or why a node has what it has."""
+    """Explain why `kind/id` is on its nodes, or why a node has its tasks."""
     kind, slash, id = thing.partition("/")
     return await why_resource(store, kind, id) if slash else await why_node(store, thing)

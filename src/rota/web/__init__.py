@@ -1,1 +1,1 @@
-"""The dashboard: pages that ask the HTTP API, like everybody else."""
+"""The dashboard: pages that use the public HTTP API."""

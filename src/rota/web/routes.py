@@ -1,10 +1,10 @@
 """The files of the dashboard and of the API's reference (`/docs`), as the HTTP door serves them.
 
-The files are the same for everybody and hold no secret, so they need no token; what they show comes from the API, which
-does. They are read once, when the door opens: what is served is what is in this package, whatever a path says.
+The files are public and contain no secret, so they need no token; the data comes from the API, which does. They are
+read once, when the door opens: only files of this package are served.
 
-The policy lets a page load scripts and styles of this node alone, and talk to it alone: a name or a log line that holds
-HTML could do nothing even if it were taken for HTML, which it is not.
+The content security policy lets a page load scripts and styles from this node alone, and connect to it alone: HTML in a
+name or a log line could do nothing even if a page rendered it as HTML, which none does.
 """
 
 from importlib.resources import files

@@ -4,7 +4,7 @@ import click
 from click.shell_completion import get_completion_class
 
 VARIABLE = "_ROTA_COMPLETE"
-"""By which the shell asks this program what might come next."""
+"""The variable with which the shell asks this program for completions."""
 
 
 @click.command()

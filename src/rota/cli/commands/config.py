@@ -1,4 +1,4 @@
-"""`rota config`: what is set, and where."""
+"""`rota config`: the settings in effect, and their origins."""
 
 from pathlib import Path
 from typing import Any

@@ -69,7 +69,7 @@ def command(app: str | None, label: tuple[str, ...], config: Path | None, **flag
     from rota.fleet.members.reach import reachable  # noqa: PLC0415
     from rota.runtime import manager  # noqa: PLC0415
 
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is somebody to heed it
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the node handles it
     given = {**flags, "app": app, "config": config, "labels": _labels(label) if label else None}
     log = settings.resolve(LogConfig, given).config
     own_log.to_stderr(log.level, log.format)
@@ -118,7 +118,8 @@ def _terminate(stop: Any) -> None:
 
 
 def _interrupt(stop: Any) -> None:
-    """Stop at once; asked again, do not even tell the fleet. Workers die of their lifelines, the lease by itself."""
+    """Stop at once; at the second signal do not even leave the fleet. Workers die with their lifelines, and the lease
+    expires."""
     if stop.now.is_set():
         os._exit(130)
     stop.ask(now=True)

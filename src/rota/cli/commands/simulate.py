@@ -26,7 +26,7 @@ from rota.streams.sim import scenario as streams_scenario
 
 
 class _Scenarios(click.Group):
-    """Scenarios by name; a file is a fleet that somebody has drawn."""
+    """Scenarios by name; a file describes a fleet to simulate."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -148,7 +148,7 @@ def _sum_up(
     *,
     has_story: bool,
 ) -> int:
-    """Print what the seeds showed; how many of them failed."""
+    """Print the results of the seeds; returns how many of them failed."""
     seeds = 0
     story: Sequence[str] = ()
     counts: Counter[str] = Counter()

@@ -110,7 +110,7 @@ async def _dump(url: str, out: BinaryIO) -> dumpfile.Footer:
 
 @contextmanager
 def _stdout() -> Iterator[BinaryIO]:
-    """Our output, for bytes; whoever reads it may stop."""
+    """Standard output for bytes; its reader may stop."""
     try:
         with open(sys.stdout.fileno(), "wb", closefd=False) as out:
             yield out
@@ -201,7 +201,7 @@ async def _compact(url: str, keep: timedelta, before: int | None) -> tuple[Revis
 
 
 async def _forget(store: Store, before: Revision) -> tuple[Revision, Revision]:
-    await store.commit(note(f"before revision {before}"))  # first of all, so that nothing goes without a word
+    await store.commit(note(f"before revision {before}"))  # first of all, so that nothing is deleted without a message
     return await history.compact(store, before)
 
 

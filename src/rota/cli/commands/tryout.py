@@ -1,4 +1,4 @@
-"""`rota simulate FILE`: what would become of a fleet that somebody has drawn."""
+"""`rota simulate FILE`: simulate a fleet that is described in a file."""
 
 import os
 from concurrent.futures import ProcessPoolExecutor
@@ -18,7 +18,7 @@ from rota.sim.sketch import Sketch, read
 from rota.sim.tryout import TryoutOutcome, tryout
 
 SHOWN = 20
-"""Resources that wait, of which people are told; programs get all."""
+"""How many waiting resources the text shows; JSON output has all."""
 
 
 def _names(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:

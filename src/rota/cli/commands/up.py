@@ -26,7 +26,7 @@ from rota.services.node.shared_sockets import SocketLender
 
 FOLDER = Path(".rota/up")
 STOP = 1.5
-"""Seconds that nodes told to stop at once may take before they are killed."""
+"""Seconds that nodes may take to stop at once before they are killed."""
 
 LOOK = 0.05
 SLOW_LOOK = 1.0
@@ -89,7 +89,7 @@ def command(
 
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
-    """The folder of this fleet alone; Conflict if `rota up` runs here already, Denied if it cannot be written."""
+    """Lock the folder of this fleet; Conflict if `rota up` runs here already, Denied if it cannot be written."""
     try:
         with contextlib.ExitStack() as held:
             held.enter_context(data_folder.hold(FOLDER))
@@ -131,7 +131,7 @@ async def _run(argvs: Sequence[Sequence[str]], watched_folder: Path | None) -> i
 
 
 def _token() -> list[str]:
-    """The token of the whole fleet, as its nodes are told of it; nothing if the settings name one."""
+    """The reference to the fleet's token for its nodes; empty if the settings name one."""
     if settings.look_up(NodeConfig, {})["token"].value is not None:
         return []
     if made := token.make(FOLDER):
@@ -221,7 +221,7 @@ class NodeProcesses:
             stopped.cancel()
 
     async def _end(self, keeping: Sequence["asyncio.Task[int]"]) -> None:
-        """Wait for the nodes; those told to stop at once have little time, and a second signal leaves them none."""
+        """Wait for the nodes to end; a stop at once gives them little time, and a second signal kills them."""
         while not all(task.done() for task in keeping):
             limit = STOP if self._signal == signal.SIGINT else None
             _, late = await asyncio.wait(keeping, timeout=limit)
@@ -250,7 +250,7 @@ class NodeProcesses:
 async def tell_when_ready(
     nodes: Sequence["NodeProcess"], screen: Screen, began: float, patience: float = PATIENCE
 ) -> None:
-    """Look at the nodes until all are ready, however long that takes; say so, and also when `patience` is over."""
+    """Poll the nodes until all are ready, and report that; also report once if they are not ready after `patience`."""
     is_late = False
     while not (leader := _leader(seen := [await node.look() for node in nodes])):
         if not is_late and time.monotonic() - began > patience:
@@ -265,7 +265,7 @@ async def tell_when_ready(
 
 
 def _leader(seen: Sequence[dict[str, Any] | None]) -> str | None:
-    """Who leads, if all nodes are ready."""
+    """The leader, if all nodes are ready."""
     there = [each for each in seen if each is not None and each["is_ready"]]
     return next((each["node"] for each in there if each["leads"]), None) if len(there) == len(seen) else None
 
@@ -281,7 +281,7 @@ class NodeProcess:
         self._process: asyncio.subprocess.Process | None = None
         self._was_up = False
         self.is_stopped = False
-        """Did it end as it was told to?"""
+        """Did it end because it was asked to?"""
 
     async def keep(self, asked: asyncio.Event) -> int:
         """Run until it is asked to stop; a code other than 0 if it never came up."""
@@ -303,7 +303,7 @@ class NodeProcess:
         return 0
 
     async def look(self) -> dict[str, Any] | None:
-        """What the node says of itself, or None while it cannot."""
+        """The node's own status, or None while it does not answer."""
         from rota.runtime import control_socket  # noqa: PLC0415
 
         try:
@@ -366,10 +366,10 @@ class NodeProcess:
             sockets.close()
         passing = asyncio.create_task(self._pass_lines(lines))
         try:
-            if asked.is_set():  # while it was being started, so nobody has told it
+            if asked.is_set():  # while it was being started, so it did not get the signal
                 self.send(signal.SIGKILL)
             code = await self._process.wait()
-            await asyncio.wait([passing], timeout=0.5)  # who else holds the pipe is not waited for
+            await asyncio.wait([passing], timeout=0.5)  # do not wait for other processes that hold the pipe
             return code
         finally:
             passing.cancel()

@@ -68,7 +68,7 @@ def read(environ: Mapping[str, str] = os.environ) -> Contexts:
 
 @contextmanager
 def changing(environ: Mapping[str, str] = os.environ) -> Iterator[None]:
-    """Nobody else changes the user's file inside; one who would waits."""
+    """Hold the lock of the user's file: other commands that change it wait."""
     path = file(environ)
     if path is None:
         raise Invalid("there is no place for contexts; set HOME or XDG_CONFIG_HOME to a folder")

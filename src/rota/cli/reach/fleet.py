@@ -1,9 +1,8 @@
-"""A fleet, as commands ask it: each verb is written once, and reaches the fleet through its store or through the doors.
+"""A fleet, as commands call it: each command is written once, and reaches the fleet through its store or its doors.
 
 `ask` and `on_fleet` open what a target names. Inside, `fleet.do(operations.get_job, "report")` is the operation itself
-on the store, or the request that the HTTP door has for it (`remote`); the answer is the same. Through the store nobody
-asks for a token, so what is changed there says that on the audit trail, with the user and the machine: that way is for
-when no node answers.
+on the store, or the HTTP request for it (`remote`); the answer is the same. The store asks for no token, so the audit
+trail marks changes made through it, with the user and the machine: use the store when no node answers.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Names: what a shell may offer for the job, the node or whatever else a command is about.
+"""Names: the completions for a job, a node or another thing that a command is about.
 
 Offers come from the fleet that the command line, as far as it is typed, would use: through the doors of a node or from
 the store. The caller is at a keyboard, so there is no offer where anything goes wrong, and after `LIMIT` this process
@@ -45,7 +45,7 @@ def offer(find: Find) -> Offer:
 
 
 def found_in_time(find: Find, given: Given, incomplete: str) -> Iterable[str]:
-    """The names; none if they cannot be had. Does not return, but ends this process, when `LIMIT` has passed."""
+    """The names; none if they are not available. When `LIMIT` has passed, this process ends instead."""
     logging.disable(logging.CRITICAL)  # a log line would stand in the middle of what is being typed
     limit = threading.Timer(LIMIT, os._exit, (0,))
     limit.daemon = True
@@ -63,7 +63,7 @@ def found_in_time(find: Find, given: Given, incomplete: str) -> Iterable[str]:
 
 
 def _of_fleet(find: Callable[["FleetClient", str], Awaitable[Iterable[str]]]) -> Find:
-    """Names that are asked of the fleet which the command line would use."""
+    """Names from the fleet that the command line would use."""
 
     async def found(given: Given, incomplete: str) -> Iterable[str]:
         from rota.cli.reach import targets  # noqa: PLC0415

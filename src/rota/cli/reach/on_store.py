@@ -20,8 +20,8 @@ T = TypeVar("T")
 def on_store(url: str, work: Callable[[Store], Awaitable[T]], doing: str = "") -> T:
     """What `work` returns; a store that no fleet has used is an error, not a new store.
 
-    What it changes says which user changed it, on which machine and by which command. `doing`: what whoever waits is
-    shown meanwhile, like "suspending clicks".
+    The audit trail records the user, the machine and the command of each change. `doing`: the progress text shown
+    meanwhile, like "suspending clicks".
     """
 
     async def run() -> T:
@@ -35,7 +35,7 @@ def on_store(url: str, work: Callable[[Store], Awaitable[T]], doing: str = "") -
 
 
 def audited(store: Store) -> Store:
-    """The store, for a command: what it changes says who did."""
+    """The store, for a command: the audit trail records the user for each change."""
     return AuditedStore(store, SYSTEM, by=me(), origin=_origin(), what=_what())
 
 

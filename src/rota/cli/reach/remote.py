@@ -1,9 +1,9 @@
 """A fleet by the doors of a node: each operation as the request that the HTTP door has for it.
 
-Which request that is follows from the description of the operation (`doors.verbs`). What the caller is called, which
-clock counts and where output is kept the server knows itself, so such arguments are not sent. A refusal comes back as
-the error that the server raised, with its sentence. A request that may have been carried out although no answer came is
-Unknown, and never repeated; one that changes nothing is Unavailable.
+The request follows from the description of the operation (`doors.verbs`). The server itself knows the caller's name,
+the clock and where output is kept, so these arguments are not sent. A refusal is raised as the error that the server
+raised, with its message. A request without an answer that may have been carried out is Unknown, and never repeated; one
+that changes nothing is Unavailable.
 """
 
 import asyncio
@@ -167,13 +167,13 @@ class DoorFleet:
         return cast(Logs, None)
 
     async def who(self) -> tuple[str, str]:
-        """What the server calls the caller, and what it may do."""
+        """The caller's name and access, as the server knows them."""
         answer = await self._request("GET", "/v1/session", (), None, {}, timedelta())
         told = msgspec.json.decode(answer.content, type=dict[str, str])
         return told["name"], told["access"]
 
     async def steer(self, node: str, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        """What a node says that is asked for what only it can answer."""
+        """A node's answer to what only that node can answer."""
         patience = timedelta(seconds=RELOAD if path in ("reload", "rollback") else 0)
         where = f"/v1/nodes/{quote(node, safe='')}/{path}"
         return msgspec.json.decode((await self._request(method, where, (), body, {}, patience)).content)

@@ -1,7 +1,7 @@
 """Targets: which fleet a command is about, and how it is reached.
 
 A fleet is reached through the doors of a node (`--server`, with a token: roles, limits and the audit trail apply) or
-through its store (`--store`, with whatever the database asks for). The first of these that names one decides: the
+through its store (`--store`, with the database's credentials). The first of these that names a fleet decides: the
 flags; the variables; `rota.toml` of this folder or of the user; `.rota/up` of this folder, where `rota up` runs or ran;
 the context that `rota login` made. What is nearer to this folder comes first, so that a command typed beside a trial
 fleet never reaches another one by mistake.
@@ -37,7 +37,7 @@ class ServerTarget:
     url: str
     token: str = field(repr=False)
     ca: str | None = None
-    """A file with the certificates of those who may vouch for the server; None: those that the system knows."""
+    """A file with the certificates of the server's authorities; None: the system's."""
 
 
 class FleetTarget(msgspec.Struct, frozen=True):

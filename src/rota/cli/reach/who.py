@@ -1,4 +1,4 @@
-"""Who is at the command line: what is written down as the author of a change."""
+"""The user at the command line, recorded as the author of a change."""
 
 import getpass
 

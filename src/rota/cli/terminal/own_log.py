@@ -1,6 +1,6 @@
 """The log on stderr, in the lines of `kit.text.loglines`.
 
-Colour is for screens: a line that goes to a file, or to somebody who set NO_COLOR, has none.
+Colour is for terminals: lines in a file, or with NO_COLOR set, have none.
 """
 
 import atexit
@@ -22,10 +22,10 @@ LAST_LINES = 1.0
 
 
 class Patient(logging.Handler):
-    """Hands lines to a thread that writes them, so that nobody waits for whoever reads them.
+    """Hands lines to a thread that writes them, so that logging never waits for the reader of stderr.
 
     A reader that stands still (a terminal under Ctrl-S, a pipe to a frozen process) would otherwise freeze the node.
-    Then lines are dropped, and how many is told when there is room again.
+    Then lines are dropped, and their number is logged when there is room again.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -50,7 +50,7 @@ class Patient(logging.Handler):
             self.handleError(record)
 
     def end(self) -> None:
-        """Write what is left, if somebody reads it."""
+        """Write the lines that are left, if the reader takes them."""
         with contextlib.suppress(queue.Full):
             self._lines.put_nowait(None)
         self._thread.join(LAST_LINES)

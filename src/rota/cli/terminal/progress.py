@@ -1,4 +1,4 @@
-"""Progress: how far something is that somebody waits for.
+"""Progress: how far an operation is that the user waits for.
 
 On a terminal it is one line on stderr with a bar, counts and how long it lasts, rewritten in place and gone in the end.
 Elsewhere, in a log or a pipe, it is a plain line now and then, so that short waits say nothing. The answer of a command
@@ -34,7 +34,7 @@ SHORTEST_BAR, LONGEST_BAR = 5, 30
 
 
 def line(what: str, done: int, total: int | None, age: float, note: str = "") -> str:
-    """How far it is, for a log; `total` None: nobody knows how much there is."""
+    """The progress as a line for a log; `total` None: the amount is not known."""
     counts = f" {done} of {total}" if total else ""
     shown = durations.render(timedelta(seconds=int(age)))
     return f"{what}{counts}, {shown}{f'; {note}' if note else ''}"
@@ -125,6 +125,6 @@ class ProgressLine:
             return 80
 
     def _write(self, text: str) -> None:
-        with contextlib.suppress(OSError):  # whoever looked has gone; what is waited for goes on
+        with contextlib.suppress(OSError):  # stderr was closed; the operation continues
             self._stream.write(text)
             self._stream.flush()

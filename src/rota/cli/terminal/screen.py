@@ -1,4 +1,4 @@
-"""Screen: lines for stdout and stderr that hold up nobody who has them to show.
+"""Screen: lines for stdout and stderr, written by a thread so that the event loop never blocks.
 
 A thread writes. A reader that is slow makes `show` wait, as a pipe does, while signals are still heeded. Where a line
 cannot be written it is dropped: the disk is full, the terminal is closed, or the reader of the pipe is gone, which is
@@ -100,7 +100,7 @@ class Screen:
             self._reports.append((len(data), error))
             if not self._is_called:
                 self._is_called = True
-                with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                with contextlib.suppress(RuntimeError):  # the loop is closed: no caller waits any more
                     self._loop.call_soon_threadsafe(self._take_reports)
 
     def _take_reports(self) -> None:

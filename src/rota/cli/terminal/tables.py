@@ -1,11 +1,11 @@
 """Answers of commands: tables and lines for people, nothing cut and quick for ten thousand rows; JSON for programs.
 
-What stands in them was often written by others, so tables and `say` show what a terminal would obey instead of sending
-it. A command prints what it read from a fleet through this module alone.
+Their texts may come from untrusted writers, so tables and `say` show control characters escaped instead of sending them
+to the terminal. A command prints what it read from a fleet through this module alone.
 
-A command says everything twice, and only one of them is printed: with `-o json` what it gives to `answer` or `line`,
-else what it gives to `show`, `say` and `facts`. So nothing but JSON is on stdout there. `options.output` declares which
-shape the JSON has.
+A command gives its answer in both forms, and one of them is printed: with `-o json` what it gives to `answer` or
+`line`, else what it gives to `show`, `say` and `facts`. So stdout then has nothing but JSON. `options.output` declares
+the shape of the JSON.
 """
 
 import sys

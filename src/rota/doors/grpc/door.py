@@ -4,7 +4,7 @@
 The contracts are those in `proto/rota/v1` and, as seed 001 wrote it, `proto/crawler.proto`; a verb names its method
 there (`doors.grpc.verbs`).
 
-A caller's deadline bounds how long we wait for the leader on its behalf: it is answered a moment before.
+A caller's deadline limits how long we wait for the leader on its behalf: the answer is sent shortly before it.
 """
 
 import asyncio
@@ -36,13 +36,14 @@ T = TypeVar("T")
 
 KEY = "idempotency-key"
 STALLED = 30.0
-"""Seconds a caller may take nothing of what is sent to it."""
+"""Seconds a caller may stop reading before its call ends."""
 
 
 def handlers(
     behind: NodeBackend, health: HealthChecks, stopping: asyncio.Event, doorkeeper: Doorkeeper | None = None
 ) -> list[grpc.GenericRpcHandler]:
-    """What answers; `stopping` ends the streams. The doorkeeper says who calls; without one nobody is known."""
+    """The gRPC handlers; `stopping` ends the streams. The doorkeeper identifies callers; without one they are
+    anonymous."""
 
     def handler(described: MethodDescriptor) -> "grpc.RpcMethodHandler[Any, Any]":
         match METHODS[described.full_name]:
@@ -62,9 +63,9 @@ def handlers(
 
 
 def needed(path: str) -> Access | None:
-    """What a caller of `/service/method` must be allowed to do; None: anybody may.
+    """The access that a caller of `/service/method` needs; None: no token is needed.
 
-    Whatever is not the API's is the node link's, or nobody's: that is for nodes.
+    A method that is not the API's belongs to the node link or to no service: it needs the access of a node.
     """
     service, _, method = path.removeprefix("/").partition("/")
     if service == introspection.HEALTH.full_name:
@@ -76,7 +77,7 @@ def needed(path: str) -> Access | None:
 
 
 def turned_away(doorkeeper: Doorkeeper, path: str, authorization: str | None) -> TurnedAway | None:
-    """Why a call is not let in; None if it is."""
+    """Why a call is refused; None if it is admitted."""
     access = needed(path)
     judged = doorkeeper.judge(authorization, access) if access else None
     return judged if isinstance(judged, TurnedAway) else None
@@ -128,7 +129,7 @@ def _stream_handler(
 
 
 def _refuse_key(operation: str, context: Context) -> None:
-    """Invalid if a change comes with an idempotency key in its metadata, which nothing would look at."""
+    """Invalid if a change has an idempotency key in its metadata, where it has no effect."""
     is_change = verbs.OPERATIONS[operation] is not Access.VIEW
     if is_change and any(key == KEY for key, _ in context.invocation_metadata() or ()):
         raise Invalid(
@@ -152,7 +153,7 @@ async def _within_budget(
 
 
 def _caller(doorkeeper: Doorkeeper | None, context: Context) -> AdmittedCaller:
-    """Who calls; the guard has let it in already."""
+    """The name of the caller, which the guard has admitted already."""
     shown = next((str(value) for key, value in context.invocation_metadata() or () if key == "authorization"), None)
     judged = doorkeeper.judge(shown, Access.VIEW) if doorkeeper else NOBODY
     return judged if isinstance(judged, AdmittedCaller) else NOBODY

@@ -1,9 +1,9 @@
-"""What gRPC's own tools ask of a door: is it well (grpc.health.v1), and what does it offer (reflection).
+"""The services of gRPC's own tools: health (grpc.health.v1) and reflection.
 
-Both are small, so they are answered here and need no further library. Reflection is served as v1 and as v1alpha, which
-differ in their name alone; it tells of the public services, not of the node link at the same port.
+Both are small, so they are implemented here and need no further library. Reflection is served as v1 and as v1alpha,
+which differ only in their name; it lists the public services, not the node link at the same port.
 
-The price of a health watch: the node is asked once a second, for its checks do not tell when they change.
+The price of a health watch: the checks run once a second, as they do not signal a change.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ from rota.model.errors import NotFound, Unavailable
 HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"]
 REFLECTION = reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"]
 OLDER_REFLECTION = "grpc.reflection.v1alpha.ServerReflection"
-"""What older tools ask for."""
+"""The name that older tools use."""
 
 WATCHED = timedelta(seconds=1)
-"""How often a health watch asks."""
+"""How often a health watch runs the checks."""
 
 Verdict = health_pb2.HealthCheckResponse
 Methods: TypeAlias = "dict[str, grpc.RpcMethodHandler[Any, Any]]"
@@ -76,7 +76,7 @@ class DescriptorCatalogue:
             self._files |= {file.name: file for file in _with_imports(service.file)}
 
     def answer(self, request: reflection_pb2.ServerReflectionRequest) -> reflection_pb2.ServerReflectionResponse:
-        """What is told; an error is an answer too, and the stream goes on."""
+        """The answer to a reflection request; an error is an answer too, and the stream goes on."""
         told = reflection_pb2.ServerReflectionResponse(valid_host=request.host, original_request=request)
         match request.WhichOneof("message_request"):
             case "list_services":
@@ -101,7 +101,7 @@ class DescriptorCatalogue:
         return None
 
     def _tell(self, told: reflection_pb2.ServerReflectionResponse, file: FileDescriptor | None, asked: str) -> None:
-        """The file, and those it imports, so that nobody has to ask for each."""
+        """Answer with the file and those it imports, so that the client need not request each."""
         if file is None:
             _fail(told, grpc.StatusCode.NOT_FOUND, f"{asked[:200]} is not known here; list the services")
             return
@@ -131,7 +131,7 @@ async def _check(judge: Callable[[str], "Verdict.ServingStatus"], content: bytes
 
 
 async def _watch(judge: Callable[[str], "Verdict.ServingStatus"], content: bytes, context: Context) -> None:
-    """Tell the verdict, and each change of it, until the caller goes."""
+    """Send the verdict, and each change of it, until the client disconnects."""
     service = read(health_pb2.HealthCheckRequest, content).service
     told: Verdict.ServingStatus | None = None
     while True:
@@ -147,7 +147,7 @@ async def _reflect(catalogue: DescriptorCatalogue, context: Context) -> None:
 
 
 async def _unless(stopping: asyncio.Event, work: Awaitable[None]) -> None:
-    """Do the work of a stream; Unavailable when the door closes first, which would wait for it otherwise."""
+    """Run the work of a stream; raises Unavailable when the door closes first, so that closing need not wait for it."""
     working, told = asyncio.ensure_future(work), asyncio.ensure_future(stopping.wait())
     try:
         await asyncio.wait({working, told}, return_when=asyncio.FIRST_COMPLETED)

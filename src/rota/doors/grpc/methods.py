@@ -1,4 +1,4 @@
-"""Methods of the gRPC contracts: which operation answers, and what it is given beside the request."""
+"""Methods of the gRPC contracts: which operation answers, and what it gets besides the request."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import timedelta
@@ -22,7 +22,7 @@ MARGIN = timedelta(milliseconds=200)
 
 
 NOBODY = AdmittedCaller("", Access.VIEW)
-"""Who calls where nobody asks who that is."""
+"""The caller's name where there is no doorkeeper."""
 
 
 class GrpcCall(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class GrpcCall(msgspec.Struct, frozen=True):
 
     behind: NodeBackend
     remaining: timedelta | None
-    """How long the caller still waits; None: for ever."""
+    """How long the caller still waits; None: without limit."""
 
     caller: AdmittedCaller = NOBODY
     origin: str = "grpc"
@@ -44,7 +44,7 @@ class GrpcCall(msgspec.Struct, frozen=True):
 
     @property
     def by(self) -> str:
-        """Who is written down for what this changes."""
+        """The name recorded for what this call changes."""
         return self.caller.name or "api"
 
     @property
@@ -53,7 +53,7 @@ class GrpcCall(msgspec.Struct, frozen=True):
         return self.behind.clock
 
     def note(self, *what: str) -> None:
-        """Put on the audit trail what changes nothing in the store."""
+        """Add an operation that changes nothing in the store to the audit trail."""
         self.behind.note(by=self.caller.name, origin=self.origin, what=" ".join(what))
 
     def bounded(self, wait: timedelta) -> timedelta:
@@ -78,7 +78,7 @@ class Method(msgspec.Struct, frozen=True):
 
 
 class StreamingMethod(msgspec.Struct, frozen=True):
-    """The operation behind a method that goes on answering, in batches of messages."""
+    """The operation behind a streaming method; it yields batches of messages."""
 
     operation: str
     answer: Callable[[GrpcCall, Watches, Any], AsyncGenerator[list[Message], None]]

@@ -1,7 +1,7 @@
 """How calls over gRPC are read, answered and refused, whatever they ask.
 
-Messages come and go as bytes and are decoded here, not by gRPC, which has only "Exception deserializing request!" for
-what it cannot read, and one limit for the whole port: the node link needs a higher one than the API.
+Messages are bytes to gRPC and are decoded here: gRPC answers only "Exception deserializing request!" to a message that
+it cannot decode, and has one size limit for the whole port, while the node link needs a higher one than the API.
 
 Each code has its status (`model.problems`); the details are its sentence, and a trailer has the code (`link.details`).
 What is not Rota's own is logged, and not reported.
@@ -43,13 +43,13 @@ LAST_WRITE = 1.0
 
 
 class TooLarge(RotaError):
-    """A message is larger than passes here; ask for less, or send less."""
+    """A message is larger than the limit; request less, or send less."""
 
     code = "too_large"
 
 
 def read(kind: type[M], content: bytes) -> M:
-    """The message in some bytes; Invalid or TooLarge if it is none that we take."""
+    """Decode a message; Invalid or TooLarge if it is not acceptable."""
     if len(content) > LARGEST:
         raise TooLarge(f"the request has {len(content)} bytes; at most {LARGEST} are taken: send less")
     try:
@@ -61,7 +61,7 @@ def read(kind: type[M], content: bytes) -> M:
 
 
 def write(message: Message) -> bytes:
-    """The bytes of an answer; TooLarge if most callers would not take it."""
+    """The bytes of an answer; TooLarge if it exceeds the default limit of gRPC clients."""
     content = message.SerializeToString()
     if len(content) > LARGEST_ANSWER:
         raise TooLarge(f"the answer has {len(content)} bytes; at most {LARGEST_ANSWER} are sent: ask for less")
@@ -71,8 +71,8 @@ def write(message: Message) -> bytes:
 async def send(context: Context, message: Message) -> None:
     """Write a message of a stream, whole also if the stream is ended meanwhile.
 
-    While a message is on its way, gRPC takes no status: the caller of a stream that was cancelled then would learn
-    nothing, and wait. One that reads nothing is waited for no longer than `LAST_WRITE`.
+    While a message is being written, gRPC accepts no status: the caller of a stream cancelled at that moment would get
+    none, and wait. A caller that does not read is waited for no longer than `LAST_WRITE`.
     """
     writing = asyncio.ensure_future(paced(context.write(write(message))))
     try:
@@ -87,7 +87,7 @@ async def send(context: Context, message: Message) -> None:
 
 
 def _forget(writing: "asyncio.Future[Any]") -> None:
-    """The stream has ended: nobody asks any more how its last message fared."""
+    """Consume the result of the last write of a stream that has ended."""
     if not writing.cancelled():
         writing.exception()
 

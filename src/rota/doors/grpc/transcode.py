@@ -27,10 +27,10 @@ JSON = "_json"
 Part = Callable[[Any], Any]
 
 ODD: dict[tuple[str, str], Part] = {}
-"""Message and field → where a record has it, if not under that name."""
+"""Message and field → the attribute of the record, if it has another name."""
 
 ELSEWHERE: dict[str, dict[str, str]] = {}
-"""Message → fields of its record that it has not under their names, and where it has what they say."""
+"""Message → fields of its record that it lacks under their names, and the fields that replace them."""
 
 _TIMESTAMP, _DURATION = Timestamp.DESCRIPTOR.full_name, Duration.DESCRIPTOR.full_name
 
@@ -113,7 +113,7 @@ def timestamp(at: datetime) -> Timestamp:
 
 
 def span(duration: timedelta | str) -> Duration:
-    """A duration, also one that is written as people write it."""
+    """A duration, also one written as text such as `10s`."""
     told = Duration()
     told.FromTimedelta(durations.parse(duration) if isinstance(duration, str) else duration)
     return told

@@ -1,8 +1,8 @@
 """Verbs over gRPC: a request is read into the parameters of the operation, and its answer becomes a message, by name.
 
-Which messages a method takes and answers with, its contract says (`proto/rota/v1`); which fields these have, and of
-what type, their descriptors (`doors.grpc.transcode`). A request that says something in another way than over HTTP has a
-function of its own in `READ`, an answer that is no record in `WRITE` (`doors.grpc.wire`).
+The contract (`proto/rota/v1`) defines the messages of a method; their descriptors define the fields and types
+(`doors.grpc.transcode`). A request with another form than over HTTP has a function of its own in `READ`, an answer that
+is no record in `WRITE` (`doors.grpc.wire`).
 """
 
 from collections.abc import AsyncGenerator, Callable
@@ -28,7 +28,7 @@ READ: dict[str, tuple[str, Callable[[Any], Any]]] = {}
 """Operation → the parameter that its message has in another form than a request over HTTP, and what reads it."""
 
 WRITE: dict[str, Callable[[dict[str, Any], Any], Message]] = {}
-"""Operation → what makes the message, where the answer is no record of its own."""
+"""Operation → the function that makes the message, where the answer is no record."""
 
 _SHRINKING = frozenset({"list_resources"})
 """Lists whose page is asked for again with fewer entries if it would be too large."""
@@ -79,7 +79,7 @@ def _stream(
 
 
 def _given(verb: Verb, call: GrpcCall, request: Message, kind: Descriptor) -> dict[str, Any]:
-    """What the caller says, by the parameters of the operation; what is left out is left out here too."""
+    """The request's values by parameter of the operation; fields that the request leaves out are left out here too."""
     given: dict[str, Any] = {}
     for field, read in _readers(verb.name, kind):
         found = _read(call, field, read(request))

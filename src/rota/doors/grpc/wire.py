@@ -1,4 +1,4 @@
-"""What messages of gRPC have in another way than records, and what requests say in another way than over HTTP.
+"""Where gRPC messages differ from records, and gRPC requests from HTTP requests.
 
 Everything else is found by its name (`doors.grpc.transcode`). A field that is added to a record is added to its message
 under the same name, and needs nothing here.
@@ -110,7 +110,7 @@ ELSEWHERE |= {
 
 
 def from_tally(told: api_pb2.ResourceTally) -> ResourceTally:
-    """What was counted of a resource's messages, as another node answered it."""
+    """The message counts of a resource, as another node answered them."""
     return ResourceTally(
         kind=told.kind,
         resource=told.resource,

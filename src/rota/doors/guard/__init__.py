@@ -1,1 +1,1 @@
-"""Who may come in at a door, and how much one caller may use."""
+"""Admission at the doors, and limits on what one caller may use."""

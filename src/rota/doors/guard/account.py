@@ -1,4 +1,4 @@
-"""How much of a node's event loop each caller has used of late. Pure: time is an argument.
+"""How much of a node's event loop each caller has used lately. Pure: time is an argument.
 
 A caller has an account of seconds. What its calls cost is taken from it, and it fills again at a constant rate. An
 account may be overdrawn by one expensive call; the caller then waits until it is above zero.

@@ -72,7 +72,7 @@ class CallerBudget:
         self._turns: dict[str, asyncio.Lock] = {}
         self._places = asyncio.Semaphore(HEAVY_AT_ONCE)
         self._spent = 0.0
-        """Of the present turn of the loop."""
+        """Seconds used in the present turn of the loop."""
 
     @asynccontextmanager
     async def admit(self, who: str) -> AsyncIterator[None]:
@@ -116,7 +116,7 @@ class CallerBudget:
         return self._spent >= TURN
 
     def charge(self, who: str, cost: float) -> None:
-        """Take note of a step that a caller's work has made."""
+        """Charge a step of a caller's work."""
         self._accounts.charge(who, cost, self._clock.monotonic())
         if not self._spent:
             asyncio.get_running_loop().call_soon(self._begin_turn)
@@ -127,7 +127,7 @@ class CallerBudget:
 
     @asynccontextmanager
     async def heavy(self, who: str) -> AsyncIterator[None]:
-        """One heavy view of a caller, when it is its turn; Busy if too many wait."""
+        """Run one heavy view of a caller when it is its turn; Busy if too many wait."""
         if self._heavy[who] > HEAVY_WAITING:
             raise Busy(
                 f"{HEAVY_WAITING + 1} requests with your token that take much computing are under way at this node, "
@@ -220,7 +220,7 @@ class _Timed(Generic[T]):
             except GeneratorExit:
                 self._work.close()
                 raise
-            except BaseException as error:  # thrown in by the task, as when it is cancelled
+            except BaseException as error:  # thrown in by the task, for example when it is cancelled
                 step = partial(self._work.throw, error)
             began = time.thread_time()
             try:

@@ -1,14 +1,14 @@
-"""The doorkeeper: knows who may come in at a node's doors, and keeps the list up to date.
+"""The doorkeeper: decides which callers are admitted at a node's doors, and keeps the list of tokens up to date.
 
 It begins with the token of the node's own folder and follows those in the store, so that a token that is made, changed
-or revoked anywhere counts here a moment later. While the store is away, the list stays as it was: what a caller could
-still ask is what the node knows of itself, for everything else needs the store too.
+or revoked anywhere counts here a moment later. While the store is away, the list stays as it was: the node can then
+answer only what it knows itself, as everything else needs the store too.
 
-The token of the folder may be one that the store has known, and taken back since. The store notes every digest that a
-record ever had (`keys.TOKEN_DIGESTS`), so the doorkeeper asks it about the folder's before that one opens anything.
+The token of the folder may be one that the store has known, and revoked since. The store notes every digest that a
+record ever had (`keys.TOKEN_DIGESTS`), so the doorkeeper looks up the folder's digest before it accepts that token.
 Digests of records that an older Rota wrote are noted here, as soon as a record is seen.
 
-Who is turned away is counted and noted. Both doors ask this; none of them decides for itself.
+Refused calls are counted and recorded. Both doors use the doorkeeper; neither decides for itself.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ from rota.store.port import Absent, Put, Store
 from rota.store.records import understood
 
 WAIT = 1
-"""Seconds that somebody should wait who was turned away too often."""
+"""Seconds that a caller should wait after too many refusals."""
 
 
 class Doorkeeper:
-    """Who may come in here, at this moment."""
+    """The tokens and certificates that are accepted here now."""
 
     def __init__(
         self,
@@ -45,15 +45,15 @@ class Doorkeeper:
         failures: Failures | None = None,
         asks_first: bool = False,
     ) -> None:
-        """`gate` knows the node's own tokens; if it `asks_first`, they open nothing until the store was asked."""
+        """`gate` knows the node's own tokens; with `asks_first`, they are refused until the store was asked."""
         self._clock, self._note, self._failures = clock, note, failures or Failures()
         self._asks_first = asks_first
         self._records: dict[Key, TokenRecord] = {}
         self._recorded: dict[bytes, KnownToken] = {}
-        """What these open, by digest. A change of one costs no more where there are thousands."""
+        """The store's tokens by digest. Changing one costs the same with thousands of tokens."""
 
         self._once: dict[bytes, str] = {}
-        """The node's own digests that a record of the store has or had, and under which name."""
+        """The node's own digests that a record of the store has or had → the name of that record."""
 
         self._asked: set[bytes] = set()
         """The node's own digests that the store was asked about."""
@@ -62,7 +62,7 @@ class Doorkeeper:
         """Digests of records that are noted in the store."""
 
         self._to_note: dict[bytes, str] = {}
-        """Digests of records that may not be, and under which name; also of those whose record has gone again."""
+        """Digests that may not be noted in the store yet → the name of their record; the record may be gone by now."""
 
         self._to_ask = asyncio.Event()
         self.has_asked = asyncio.Event()
@@ -73,34 +73,34 @@ class Doorkeeper:
         self._change()
 
     def renew(self, gate: Gate) -> None:
-        """Go by other tokens of the node's own from now on; those before open nothing unless the store knows them."""
+        """Replace the node's own tokens; the earlier ones are refused unless the store knows them."""
         self._own = gate
         self._to_ask.set()
         self._change()
 
     def judge(self, authorization: str | None, needed: Access) -> AdmittedCaller | TurnedAway:
-        """Who a caller is, if it may do this; otherwise why not. Nothing is noted."""
+        """The caller, if it may do this; otherwise why not. Nothing is recorded."""
         return self._gate.judge(authorization, needed, self._clock.wall())
 
     def judge_digest(self, digest: bytes, needed: Access) -> AdmittedCaller | TurnedAway:
-        """The same, of who has shown a token with this digest before."""
+        """The same, for a caller that has presented a token with this digest before."""
         return self._gate.judge_digest(digest, needed, self._clock.wall())
 
     def for_nodes(self) -> list[str]:
-        """The digests, in hex, of all tokens that nodes may show each other now."""
+        """The digests, in hex, of all tokens that nodes may use with each other now."""
         return [digest.hex() for digest in self._gate.opening(Access.NODE, self._clock.wall())]
 
     def is_revoked(self, serial: str) -> bool:
-        """Was the certificate with this serial taken back?"""
+        """Was the certificate with this serial revoked?"""
         return keys.revoked(serial) in self._revoked
 
     @property
     def revoked(self) -> frozenset[str]:
-        """The serials of the certificates that were taken back."""
+        """The serials of the revoked certificates."""
         return frozenset(key.removeprefix(keys.REVOKED) for key in self._revoked)
 
     def turn_away(self, refused: TurnedAway, *, door: str, address: str, what: str) -> TurnedAway:
-        """Take note of a refusal; what the caller is told, which may be to wait.
+        """Record a refusal; returns the answer to the caller, which may be to wait.
 
         `address` may name the proxy that the caller came through: `203.0.113.7 via 10.0.0.5`.
         """
@@ -115,7 +115,7 @@ class Doorkeeper:
         return refused
 
     async def follow(self, store: Store, heard: Callable[[], None] = lambda: None) -> None:
-        """Learn which tokens the store knows, until cancelled; `heard` is called after each change."""
+        """Follow the tokens in the store, until cancelled; `heard` is called after each change."""
         async with asyncio.TaskGroup() as parts:
             parts.create_task(self._follow_records(store, heard), name="token records")
             parts.create_task(self._ask(store, heard), name="own tokens")
@@ -133,7 +133,7 @@ class Doorkeeper:
                 heard()
 
     def _take(self, key: Key, record: TokenRecord | None) -> None:
-        """Go by a record from now on, and by the one before no more."""
+        """Replace what is known of a token by a new record."""
         if (before := self._records.pop(key, None)) is not None:
             for each in known_of(before):
                 if (held := self._recorded.get(each.digest)) is not None and held.name == each.name:
@@ -145,7 +145,7 @@ class Doorkeeper:
             self._to_note |= {digest: each.name for digest, each in learned.items() if digest not in self._noted}
 
     async def _ask(self, store: Store, heard: Callable[[], None]) -> None:
-        """Ask whether records ever named our own tokens, and note the digests of records that nobody noted."""
+        """Look up whether records ever named our own tokens, and write missing notes of digests."""
         waits = delays(*RETRY, random)
         while True:
             await self._to_ask.wait()
@@ -180,14 +180,14 @@ class Doorkeeper:
             self._to_note.pop(digest, None)
 
     def _change(self) -> None:
-        """Go by what is known now."""
+        """Rebuild the gate from what is known now."""
         own = {each.digest for each in self._own.known}
         self._once |= {digest: self._recorded[digest].name for digest in own & self._recorded.keys()}
         unsure = own - self._asked if self._asks_first else set[bytes]()
         self._gate = self._own.with_records(self._recorded, self._once, unsure)
 
     async def follow_revoked(self, store: Store, heard: Callable[[], None] = lambda: None) -> None:
-        """Learn which certificates were taken back, for ever; `heard` is called after each change."""
+        """Follow the revoked certificates, until cancelled; `heard` is called after each change."""
         async with aclosing(follow_all(store, keys.REVOKED)) as coming:
             async for news in coming:
                 if news.is_whole:

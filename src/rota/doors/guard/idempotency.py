@@ -1,9 +1,9 @@
-"""Idempotency keys: a request that is asked twice is done once.
+"""Idempotency keys: a request that is sent twice is carried out once.
 
-Who asks names the request by a key of its own; callers do not see each other's. What it made is noted under that key,
-in the very commit that made it, and under a lease of an hour that nobody renews: so notes go by themselves, and a store
-holds at most an hour of them. A dump does not carry them. After that hour a repeated request for a resource is met by
-the name that is taken, so nothing is doubled; one for a run makes another run.
+The caller names the request by a key of its own; callers do not see each other's keys. What the request made is noted
+under that key, in the same commit, and under a lease of an hour that is not renewed: so notes expire by themselves, and
+a store holds at most an hour of them. A dump does not contain them. After that hour a repeated request for a resource
+fails because the name is taken, so nothing is doubled; one for a run makes another run.
 """
 
 import re
@@ -22,7 +22,7 @@ from rota.store.port import Put, Store
 PREFIX: Key = "/idempotency/"
 KEPT = timedelta(hours=1)
 MOST = 100_000
-"""Keys that one caller may use at one node within that time."""
+"""Keys that one caller may use at one node within an hour."""
 
 _KEY = re.compile(r"[!-.0-~]{1,200}")
 """Printable ASCII without a slash or a space."""
@@ -33,7 +33,7 @@ class IdempotencyNote(msgspec.Struct, frozen=True, kw_only=True):
 
     v: int = 1
     request: str
-    """A digest of what was asked."""
+    """A digest of the request."""
 
     kind: str
     id: str
@@ -61,7 +61,7 @@ class KeyBudget:
 
 
 def place(key: str, by: str = "") -> Key:
-    """Where the note of a request is, for each caller apart; Invalid if its key cannot be one."""
+    """The store key of a request's note, separate for each caller; Invalid if the idempotency key is malformed."""
     if not _KEY.fullmatch(key):
         raise Invalid(
             f'idempotency key "{key[:40]}": use 1 to 200 printable ASCII characters, without spaces and "/"; '
@@ -102,13 +102,13 @@ async def _of_an_older_rota(store: Store, key: str, request: str) -> Idempotency
 
 @asynccontextmanager
 async def noted(store: Store, key: str, note: IdempotencyNote, by: str = "") -> AsyncIterator[Put]:
-    """The write that notes a request, for its own commit; the lease is given back if that did not happen."""
+    """The write that notes a request, for the request's commit; the lease is revoked if that commit did not happen."""
     lease = await store.grant(KEPT)
     try:
         yield Put(place(key, by), msgspec.json.encode(note), lease.id)
     except Unknown:
         raise  # it may have happened, and then the note is needed
     except RotaError:
-        with suppress(RotaError):  # a lease that stays ends by itself
+        with suppress(RotaError):  # a lease that is not revoked expires by itself
             await store.revoke(lease.id)
         raise

@@ -1,8 +1,8 @@
 """Which connections a door has room for. Pure.
 
 A door has a number of places, and one address may have only some of them. When there is no room for a new connection,
-an idle one makes way: one that never asked anything before one that did, and the oldest of them first. So connections
-that say nothing only displace each other, and a caller that asks at once is answered. If none is idle, the new one is
+an idle one is closed: one without any request before one that had some, and the oldest first. So silent connections
+only displace each other, and a caller that sends a request at once is answered. If none is idle, the new one is
 refused.
 """
 
@@ -25,7 +25,7 @@ class OpenConnection(msgspec.Struct, Generic[C], frozen=True):
     """Does it wait for a request, or for the rest of its headers?"""
 
     has_asked: bool
-    """Was a request of it answered before?"""
+    """Was a request on it answered before?"""
 
     since: Instant
 

@@ -1,8 +1,8 @@
-"""Browsers that have logged in, as the fleet knows them.
+"""Sessions of browsers that have logged in.
 
 A session is a random id that the browser keeps in a cookie, and a record in the store with the digest of the token that
-it was made with. It opens what that token opens, and only while it does: who takes the token back ends its sessions.
-The record is under a lease, so it ends by itself; logging out deletes it, for every node.
+it was made with. It grants what that token grants, and only while the token is valid: revoking the token ends its
+sessions. The record is under a lease, so it ends by itself; logging out deletes it, for every node.
 
 Every node follows the records. One that has not heard of a session yet, because it was made at another node a moment
 ago, asks the store.
@@ -32,7 +32,7 @@ MOST = 20
 """Sessions of one token; the next one ends the oldest."""
 
 LOOKUPS = 20
-"""How often in a second the store is asked about ids that nobody has heard of."""
+"""How often in a second the store is asked about unknown ids."""
 
 BYTES = 32
 _ID = re.compile(r"[A-Za-z0-9_-]{43}")
@@ -46,10 +46,10 @@ class Sessions:
         self._known: dict[Key, SessionRecord] = {}
         self._lookups: deque[float] = deque(maxlen=LOOKUPS)
         self._ended: deque[Key] = deque(maxlen=1000)
-        """Those that ended last: the store may have been asked about them before that was heard."""
+        """Sessions that ended last: a lookup in the store may have begun before their end was seen."""
 
     async def begin(self, digest: bytes) -> str:
-        """The id of a new session for who has shown the token with this digest; Unavailable without a store."""
+        """Make a session for the token with this digest and return its id; Unavailable without a store."""
         store, until = self._present(), self._clock.wall() + LIFE
         own = sorted((record.until, key) for key, record in self._known.items() if record.digest == digest.hex())
         for _, key in own[: max(0, len(own) - MOST + 1)]:
@@ -59,7 +59,7 @@ class Sessions:
         try:
             await store.commit(Put(_key(id), codec.encode(record), lease.id))
         except Unknown:
-            raise  # it may be there; nobody was told its id
+            raise  # it may exist, but its id was given to no client
         except RotaError:
             with suppress(RotaError):  # it ends by itself
                 await store.revoke(lease.id)
@@ -68,7 +68,7 @@ class Sessions:
         return id
 
     async def find(self, id: str) -> SessionRecord | None:
-        """The session, asking the store if nobody has heard of it here; None if there is none."""
+        """The session, asking the store if it is unknown here; None if there is none."""
         if not _ID.fullmatch(id):
             return None
         if self.known(id) is None and (store := self._store()) is not None:
@@ -83,7 +83,7 @@ class Sessions:
         return self.known(id)
 
     def known(self, id: str) -> SessionRecord | None:
-        """The session, as far as this node has heard; None if there is none, or not any more."""
+        """The session, as far as this node knows; None if there is none, or it has ended."""
         record = self._known.get(_key(id))
         return record if record is not None and self._clock.wall() < record.until else None
 
@@ -92,7 +92,7 @@ class Sessions:
         await self._delete(self._present(), _key(id))
 
     async def follow(self, store: Store) -> None:
-        """Learn which sessions there are, until cancelled."""
+        """Follow the sessions in the store, until cancelled."""
         async with aclosing(follow_all(store, keys.SESSIONS)) as coming:
             async for news in coming:
                 if news.is_whole:

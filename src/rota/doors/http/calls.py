@@ -1,4 +1,4 @@
-"""Requests over HTTP as operations need them: what was sent is decoded and checked, answers are encoded.
+"""Requests over HTTP as operations need them: requests are decoded and checked, answers are encoded.
 
 A request is checked before anything is done: how large it is, that it is JSON and says so, and that no parameter is
 misspelt. A page of another site cannot send `application/json` unless the browser asks first, so insisting on that type
@@ -50,7 +50,7 @@ class HttpCall(msgspec.Struct, frozen=True):
 
     @property
     def by(self) -> str:
-        """Who is written down for what this changes."""
+        """The name recorded for what this request changes."""
         return self.caller.name or "api"
 
     @property
@@ -60,7 +60,7 @@ class HttpCall(msgspec.Struct, frozen=True):
 
     @property
     def watches(self) -> Watches:
-        """Keeps what goes on."""
+        """Keeps track of the open watches."""
         return self.behind.watches
 
     @property
@@ -69,12 +69,12 @@ class HttpCall(msgspec.Struct, frozen=True):
         return PASSED_ON in self.request.headers
 
     def bounded(self, wait: timedelta) -> timedelta:
-        """A wait that ends in time for the caller, which says no such time over HTTP."""
+        """The wait as it is: HTTP requests have no deadline."""
         return wait
 
     @property
     def path(self) -> dict[str, str]:
-        """The parts of the path that stand for something."""
+        """The values of the path's placeholders."""
         return self.request.path_params
 
 
@@ -89,14 +89,14 @@ class Endpoint(msgspec.Struct, frozen=True):
     operation: str
     answer: Answer
     parameters: tuple[str, ...] = ()
-    """What may be asked behind the question mark."""
+    """The allowed query parameters."""
 
 
 async def body(request: Request, *, may_be_empty: bool = False) -> dict[str, Any]:
-    """The JSON object that was sent. An empty body, where it may be empty, needs no content type, and no wrong one.
+    """The JSON object in the body. An empty body, where that is allowed, needs no content type.
 
-    A page of another site can send a request without a body. It is refused all the same: such a page can show no token,
-    and a request with the cookie of a session must show its word (`doors.http.session`).
+    A page of another site can send a request without a body. It is refused anyway: such a page has no token, and a
+    request with the cookie of a session must have its CSRF word (`doors.http.session`).
     """
     sent = await content(request)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -158,7 +158,7 @@ async def _content(request: Request) -> bytes:
 
 
 def check_parameters(request: Request, known: tuple[str, ...]) -> None:
-    """Invalid names the first parameter behind the question mark that there is not."""
+    """Raises Invalid naming the first unknown query parameter."""
     for name in request.query_params:
         if name not in known:
             there = f"; there are {', '.join(known)}" if known else f"; {request.url.path} has none"
@@ -211,7 +211,7 @@ def time(request: Request, name: str) -> datetime | None:
 
 
 def moment(name: str, told: object) -> datetime:
-    """A time that was sent."""
+    """Parse a time from a request."""
     try:
         found = datetime.fromisoformat(told) if isinstance(told, str) else None
     except ValueError:

@@ -1,11 +1,11 @@
 """The HTTP door of a node: health, metrics, and what the node knows of itself.
 
 `door` makes the application, `serve` serves it inside the caller's event loop on a socket that the caller has bound
-and keeps. Cancelling `serve` stops it: nobody new is let in, answers under way are finished within a few seconds, and
-then connections are cut. It touches no signal, writes no access log and costs nothing while nobody calls.
+and keeps. Cancelling `serve` stops it: no new connection is accepted, answers under way are finished within a few
+seconds, and then connections are closed. It touches no signal, writes no access log and uses no time while idle.
 
-Whatever goes wrong is answered with a code for programs and a sentence that says what to do (`doors.http.problems`),
-also what uvicorn refuses before any route is asked.
+Every error is answered with a code for programs and a sentence that says what to do (`doors.http.problems`), also what
+uvicorn refuses before any route is called.
 """
 
 import asyncio
@@ -52,19 +52,19 @@ KEEP_ALIVE = 15
 """Seconds a connection may stay open without a request."""
 
 STALLED = 30.0
-"""Seconds a caller may take nothing of what is sent to it."""
+"""Seconds a client may stop reading before its connection is closed."""
 
 HEADERS_WITHIN = 20.0
-"""Seconds from a connection, or the answer before, until all headers of a request are there."""
+"""Seconds from a connection, or the previous answer, until all headers of a request have arrived."""
 
 HEADERS = 16 * 1024
-"""Bytes of headers whose end has not come yet."""
+"""The most bytes of incomplete headers."""
 
 FIRST_WITHIN = 5.0
 """Seconds from a connection until its first byte."""
 
 CONNECTIONS = 200
-"""Connections at a time; for the next one an idle one is closed, or it is told to come later (503)."""
+"""Connections at a time; for the next one an idle one is closed, or it is answered 503."""
 
 CONNECTIONS_FOR_PROBES = 20
 """Connections beyond these, on which only probes are answered."""
@@ -91,10 +91,9 @@ def door(
 ) -> Starlette:
     """The application; `node` gives what `/v1/node` shows, `more` is what else the node answers.
 
-    `gate` judges who may come in, `sessions` knows the browsers that have logged in. `hosts` are the names of this
-    node, beside those of the loopback. `is_page` says which paths are files for everybody. `refresh` is waited for
-    before metrics are written down, for figures that take a while to ask for. `budget` is what each caller may take of
-    this node.
+    `gate` judges callers, `sessions` knows the browsers that have logged in. `hosts` are the names of this node, beside
+    those of the loopback. `is_page` says which paths are public files. `refresh` is awaited before metrics are written,
+    for figures that take a while to collect. `budget` limits what each caller may use of this node.
     """
 
     async def healthz(request: Request) -> Response:
@@ -104,7 +103,7 @@ def door(
         return _verdict(health.ready())
 
     async def livez(request: Request) -> Response:
-        return _json({"ok": True})  # that there is an answer is the answer
+        return _json({"ok": True})  # any answer at all shows that the node is alive
 
     async def metrics(request: Request) -> Response:
         if refresh is not None:
@@ -141,11 +140,11 @@ async def serve(
 ) -> None:
     """Answer on a listening socket until cancelled. The socket stays open: it is the caller's.
 
-    `proxies` are those whose `X-Forwarded-…` headers are believed.
+    `proxies` are the proxies whose `X-Forwarded-…` headers are trusted.
     """
     config = uvicorn.Config(
         Forwarded(app, proxies),
-        proxy_headers=False,  # uvicorn would believe whoever comes from the loopback
+        proxy_headers=False,  # uvicorn would trust every connection from the loopback
         http=_connection(proxies),
         ws="none",
         lifespan="off",
@@ -179,9 +178,9 @@ def _connection(proxies: Sequence[Network]) -> "type[_HttpConnection]":
 
 
 class _HttpConnection(H11Protocol):
-    """A connection that is closed when its caller stops reading, or does not send a request in time.
+    """A connection that is closed when its client stops reading, or does not send a request in time.
 
-    When there are too many, idle ones make way (`doors.guard.places`).
+    When there are too many, idle ones are closed (`doors.guard.places`).
     """
 
     proxies: Sequence[Network] = ()
@@ -224,12 +223,12 @@ class _HttpConnection(H11Protocol):
 
     @property
     def seat(self) -> "OpenConnection[_HttpConnection]":
-        """This connection, as one that may have to make way."""
+        """This connection, as one that may be closed for another."""
         is_idle = self.cycle is None or self.cycle.response_complete
         return OpenConnection(self, self._source, is_idle, self._has_asked, self._since)
 
     def data_received(self, data: bytes) -> None:
-        """The first byte came, or more of them."""
+        """Note that the client sends, and parse what it sent."""
         if self.transport.is_closing():
             return
         if not self._has_spoken:
@@ -238,7 +237,7 @@ class _HttpConnection(H11Protocol):
         super().data_received(data)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is not HTTP, with a code as everything else."""
+        """Refuse what is not HTTP, with a code like every other error."""
         self._refuse("bad_request", f"{msg.rstrip('.')}; send an HTTP/1.1 request")
 
     def _refuse(self, code: str, sentence: str) -> None:
@@ -250,7 +249,7 @@ class _HttpConnection(H11Protocol):
         self.transport.close()
 
     def handle_events(self) -> None:
-        """Something came; if that was the end of a request's headers, it has asked."""
+        """Handle what was parsed; note when the headers of a request are complete."""
         before = self.cycle
         super().handle_events()
         if self.cycle is not before:
@@ -260,7 +259,7 @@ class _HttpConnection(H11Protocol):
                 self._asked.cancel()
 
     def on_response_complete(self) -> None:
-        """It was answered; the next request may come."""
+        """Note that the request was answered; the next one may arrive."""
         self._await_headers()
         super().on_response_complete()
 
@@ -270,17 +269,17 @@ class _HttpConnection(H11Protocol):
         self._asked = self.loop.call_later(within or HEADERS_WITHIN, self.transport.abort)
 
     def pause_writing(self) -> None:
-        """The caller has not taken what was sent."""
+        """The write buffer is full: the client does not read; close the connection if that lasts."""
         super().pause_writing()
         self._cut = self.loop.call_later(STALLED, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """It has."""
+        """The client reads again."""
         self._spare()
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It has gone, or was cut."""
+        """The connection was closed by either side: free its place."""
         self._spare()
         if self._asked is not None:
             self._asked.cancel()
@@ -293,7 +292,7 @@ class _HttpConnection(H11Protocol):
 
 
 def _probes_only(app: ASGIApp, why: str) -> ASGIApp:
-    """What answers on a connection that was let in for probes alone."""
+    """The application for a connection that may only send probes."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] in FREE:
@@ -305,14 +304,14 @@ def _probes_only(app: ASGIApp, why: str) -> ASGIApp:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn as a part of a node: it leaves signals alone, and sleeps while nobody calls."""
+    """uvicorn as a part of a node: it leaves signals alone, and does not wake while idle."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self._leaving = asyncio.Event()
 
     def leave(self) -> None:
-        """Stop in order."""
+        """Stop accepting, and finish the answers under way."""
         self.should_exit = True
         self._leaving.set()
 
@@ -340,7 +339,7 @@ class _Server(uvicorn.Server):
 
 
 class _Manners:
-    """What every answer has: a date, no guessing, no keeping; and a sentence when something failed."""
+    """Adds the common headers (date, no sniffing, no caching), and turns exceptions into error answers."""
 
     def __init__(self, app: ASGIApp, clock: Clock) -> None:
         self._app, self._clock = app, clock
@@ -375,14 +374,15 @@ class _Manners:
 
 
 async def _break_off(error: Exception, scope: Scope, receive: Receive) -> None:
-    """End an answer that has begun and cannot go on; whoever asks again is told why. A bug is raised as it is."""
+    """Break off an answer that has begun and cannot go on; a repeated request gets the error. A bug is raised as it
+    is."""
     if not isinstance(error, RotaError) or error.code == _INTERNAL or not await cut_off(scope, receive):
         raise error
     log.info("answer broken off", extra={"path": scope["path"], "why": str(error)})
 
 
 def _failed(error: Exception, scope: Scope) -> Response:
-    """The answer for an error that nobody caught. One of Rota's explains itself; a bug is logged, and not shown."""
+    """The answer for an uncaught error. One of Rota's is shown; a bug is logged, and not shown."""
     if isinstance(error, Busy):
         return problems.answer(error.code, str(error), {"retry-after": str(error.after)})
     if isinstance(error, RotaError) and error.code != _INTERNAL:
@@ -393,7 +393,7 @@ def _failed(error: Exception, scope: Scope) -> Response:
 
 
 def _refusal(routes: Sequence[BaseRoute]) -> Callable[[Request, Exception], Response]:
-    """How requests are refused that no route wants."""
+    """The answers to requests that match no route or no method."""
 
     def refuse(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)

@@ -1,14 +1,14 @@
-"""Who is let in over HTTP: callers that name this node and show a token that is good.
+"""Admission over HTTP: requests that name this node in `Host` and have a valid token.
 
 Everything but health needs both; the dashboard's files need the name alone. The name guards against DNS rebinding: a
-page of another site may have its own name point to this machine, and a browser would send it our way with that name in
-`Host`. An address cannot be made to mean another machine, so the one that a caller reached is a good name too.
+page of another site may let its own name point to this machine, and a browser would send its requests here with that
+name in `Host`. An address cannot be rebound, so the address that the client connected to is accepted too.
 
-A browser comes with the cookie of its session instead of the header; `doors.http.session` says what else it must show.
+A browser sends the cookie of its session instead of the header; `doors.http.session` says what else it must send.
 
-`EntryMiddleware` stands before all routes and asks for `view`; a route that needs more says so with `require`. It
-judges the caller again while an answer goes on, whatever route gives it: a watch ends when its token does. What changes
-something and was let in is carried through.
+`EntryMiddleware` stands before all routes and requires `view`; a route that needs more says so with `require`. It
+judges the caller again while an answer goes on, on every route: a watch ends when its token does. An admitted change is
+completed.
 """
 
 import asyncio
@@ -29,13 +29,13 @@ from rota.model.config import is_loopback
 from rota.model.errors import Denied
 
 LOOK = 1.0
-"""Seconds between looks at the caller of an answer that goes on."""
+"""Seconds between checks of the caller of an answer that goes on."""
 
 CUT = "rota.cut"
-"""The extension of a request's scope that cuts its connection."""
+"""The extension of a request's scope that closes its connection."""
 
 FREE = frozenset({"/healthz", "/readyz", "/livez"})
-"""What anybody may ask: probes carry no secrets, and are told none."""
+"""Paths without a token: probes send no secrets, and get none."""
 
 
 async def cut_off(scope: Scope, receive: Receive) -> bool:
@@ -53,7 +53,7 @@ async def cut_off(scope: Scope, receive: Receive) -> bool:
 
 
 class EntryMiddleware:
-    """Lets requests in, or answers why not."""
+    """Admits requests, or answers why not."""
 
     def __init__(
         self,
@@ -84,11 +84,12 @@ class EntryMiddleware:
             await self._budget.timed(who, answer(request, receive, send))
 
     async def _to_the_end(self, request: Request, receive: Receive, send: Send) -> None:
-        """Answer, whatever becomes of the caller's token meanwhile: a change that has begun is carried through."""
+        """Answer even if the caller's token becomes invalid meanwhile: a change that has begun is completed."""
         await self._app(request.scope, receive, send)
 
     async def _while_good(self, request: Request, receive: Receive, send: Send) -> None:
-        """Answer for as long as the caller is let in; a connection whose answer has begun by then is cut."""
+        """Answer while the caller's token is valid; if it ends, the connection of an answer that has begun is
+        closed."""
         answering, loop = asyncio.current_task(), asyncio.get_running_loop()
         refused: TurnedAway | None = None
         looking: asyncio.TimerHandle
@@ -124,7 +125,7 @@ class EntryMiddleware:
             looking.cancel()
 
     def _misdirected(self, request: Request) -> Response | None:
-        """The answer to who means another; None if this node is meant."""
+        """The refusal of a request whose `Host` is not this node; None if it is."""
         asked = host_of(request.headers.get("host", ""))
         reached = (request.scope.get("server") or ("",))[0]
         if is_loopback(asked) or asked in self._hosts or asked == reached:
@@ -135,7 +136,7 @@ class EntryMiddleware:
         return problems.answer("wrong_host", sentence)
 
     async def _judged(self, request: Request) -> Response | None:
-        """The answer to who may not even look; None if the caller may, and the request then says who that is."""
+        """The refusal of a caller without `view`; None if it is admitted, and the request then has its name."""
         request.state.doorkeeper, request.state.sessions = self._doorkeeper, self._sessions
         if request.method == "POST" and request.url.path == session.PATH:
             return None  # it brings a token in its body, and judges that itself
@@ -148,7 +149,7 @@ class EntryMiddleware:
         return _turned_away(_noted(request, judged))
 
     def _who(self, request: Request, needed: Access) -> AdmittedCaller | TurnedAway:
-        """Who the caller is, if it may do what is needed."""
+        """The caller, if it has the needed access; otherwise the refusal."""
         shown = request.headers.get("authorization")
         id = session.shown(request) if shown is None else None
         if not id:
@@ -162,7 +163,7 @@ class EntryMiddleware:
 
 
 def _turned_away(refused: TurnedAway) -> Response:
-    """What a caller is answered who is not let in."""
+    """The answer to a caller that is not admitted."""
     if refused.is_too_often:
         return problems.answer("too_many_requests", refused.why, {"retry-after": str(WAIT)})
     if refused.is_unsure:
@@ -173,14 +174,14 @@ def _turned_away(refused: TurnedAway) -> Response:
 
 
 def require(request: Request, needed: Access) -> None:
-    """Denied unless the caller that was let in may do this."""
+    """Raise Denied unless the admitted caller may do this."""
     caller, request.state.needed = caller_of(request), needed
     if refused := refusal(caller.access, needed, caller.name):
         raise Denied(_noted(request, refused).why)
 
 
 def caller_of(request: Request) -> AdmittedCaller:
-    """Who was let in with this request."""
+    """The admitted caller of this request."""
     caller: AdmittedCaller = request.state.caller
     return caller
 

@@ -1,4 +1,4 @@
-"""Examples for the description of the API, made from its schemas: every value fits, and names mean what they say.
+"""Examples for the description of the API, made from its schemas: every value fits its schema.
 
 `example` follows the schema; where a property's name says more than its type, `VALUES` has a value for it. Pure.
 """

@@ -1,8 +1,8 @@
-"""Who is behind a proxy: `X-Forwarded-For` and `X-Forwarded-Proto`, believed of trusted proxies alone.
+"""The client behind a proxy: `X-Forwarded-For` and `X-Forwarded-Proto`, trusted from trusted proxies alone.
 
-Anybody can send these headers. They count only if the connection comes from an address in `trusted_proxies`, which is
-empty unless the settings say otherwise. Then the caller is the last address of the list that is no trusted proxy: what
-stands before it was written by the caller. What cannot be read as an address is not believed.
+Any client can send these headers. They count only if the connection comes from an address in `trusted_proxies`, which
+is empty by default. Then the client is the last address of the list that is no trusted proxy: what stands before it was
+written by the client. An entry that is no address is ignored.
 
 The address of the proxy is kept: `address_of` gives both, as `203.0.113.7 via 10.0.0.5`, for the audit trail.
 """
@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 Network: TypeAlias = IPv4Network | IPv6Network
 
 VIA = "rota.via"
-"""Where a request says which proxy it came through."""
+"""The key of a request's scope that holds the proxy it came through."""
 
 MOST = 20
 """Addresses of the header that are looked at, from its end."""

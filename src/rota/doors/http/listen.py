@@ -1,7 +1,7 @@
 """Listening sockets: bound by address, with an error that says what to do.
 
-A node binds its sockets before anything else and keeps them while what serves them comes and goes, so nobody who
-connects meanwhile is refused: the kernel lets them wait.
+A node binds its sockets before anything else and keeps them while servers are replaced, so a client that connects
+meanwhile is not refused: the kernel queues it.
 """
 
 import errno
@@ -11,20 +11,20 @@ from rota.model.config import split_address
 from rota.model.errors import Conflict, Denied, Invalid
 
 BACKLOG = 128
-"""Connections that wait in the kernel until somebody accepts them."""
+"""Connections that the kernel queues until they are accepted."""
 
 
 def bind(address: str, option: str = "--http") -> socket.socket:
     """A listening socket; `option` is what the user would change.
 
-    `:7700` is loopback, not every network: who wants that writes 0.0.0.0. Port 0 takes a free one (see `address_of`).
+    `:7700` is loopback; 0.0.0.0 is every network. Port 0 takes a free one (see `address_of`).
     """
     host, port = split_address(address)
     family, where = _looked_up(address, host, port, option)
     # With its protocol named, or asyncio does not set TCP_NODELAY and every answer waits 40 ms for an acknowledgement.
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        # Not for taking a port twice: without it, one that was in use a moment ago cannot be had for a minute.
+        # Not for binding a port twice: without it, a port that was in use a moment ago stays unavailable for a minute.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -53,7 +53,7 @@ def _looked_up(address: str, host: str, port: int, option: str) -> tuple[socket.
 
 
 def _translated(error: OSError, address: str, option: str) -> Exception:
-    """What the system refuses, in our words."""
+    """The error of the operating system as one of Rota's."""
     match error.errno:
         case errno.EADDRINUSE:
             return Conflict(f"address {address} is taken; stop what listens there, or choose another with {option}")

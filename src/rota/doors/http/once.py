@@ -1,12 +1,12 @@
-"""Changes over HTTP that are asked with an idempotency key: done once, and answered again when they are asked again.
+"""Changes over HTTP with an idempotency key: carried out once, and a repeat gets the same answer.
 
-The note of the key goes into the first commit of the operation, whatever that writes: so a change without its note did
-not happen, and one that may have happened is found by its note. The answer is added to the note afterwards. A repeat
-gets that answer. If the answer was lost, because the node ended between the two, a repeat is told that the change was
-made, and makes it no second time.
+The note of the key is part of the first commit of the operation: so a change without its note did not happen, and one
+that may have happened is found by its note. The answer is added to the note afterwards. A repeat gets that answer. If
+the answer was lost, because the node ended between the two, a repeat gets the information that the change was made, and
+does not make it again.
 
 Making a resource and starting a run have notes of their own (`doors.guard.idempotency`) that say what was made, so a
-repeat is answered with the thing as it is. What only a node can do, and no commit does, takes no key.
+repeat is answered with the thing as it is. An operation that a node carries out without a commit accepts no key.
 """
 
 import json
@@ -30,18 +30,18 @@ from rota.store.rules import MAX_EXPECTATIONS, MAX_WRITES
 HEADER = "idempotency-key"
 REPLAYED = "idempotency-replayed"
 LARGEST = 100_000
-"""Bytes of an answer that are kept; a repeat of a larger one is only told that it was done."""
+"""Bytes of an answer that are kept; after a larger one, a repeat only learns that the change was made."""
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a request with a key."""
+    """The outcome of a request with a key."""
 
     v: int = 1
     request: str
-    """A digest of what was asked."""
+    """A digest of the request."""
 
     status: int = 0
-    """The answer's; 0: it was not answered yet, or its answer was lost."""
+    """The status of the answer; 0: there is none yet, or it was lost."""
 
     headers: dict[str, str] = {}
     body: str | None = None
@@ -91,7 +91,7 @@ class KeyedStore(StoreAround):
             await self._store.commit(put, expect=() if self.is_noted else [Absent(self._place)])
 
     async def give_back(self) -> None:
-        """Let go of the lease of a note that was not written."""
+        """Revoke the lease of a note that was not written."""
         if self.lease is not None and not self.is_noted:
             with suppress(RotaError):  # it ends by itself
                 await self._store.revoke(self.lease)
@@ -105,7 +105,8 @@ class KeyedStore(StoreAround):
 async def once(
     request: Request, operation: str, by: str, store: Store, answer: Callable[[Store], Awaitable[Response]]
 ) -> Response:
-    """The answer of an operation, which `answer` asks with the store it is given; or the one that it had before."""
+    """The answer of `answer`, called with the store for this key; or the answer that an earlier request with the key
+    got."""
     key = request.headers[HEADER]
     if VERBS[operation].is_noted:
         raise Invalid(
@@ -134,12 +135,13 @@ async def once(
 
 
 async def _overtaken(keyed: KeyedStore, place: Key, key: str, asked: str, operation: str) -> Response | None:
-    """The answer of the same request a moment earlier, if this one changed nothing: it may have met its change."""
+    """The answer of the same request made a moment earlier, if this one changed nothing: it may have met that
+    change."""
     return None if keyed.is_noted else await _answered(keyed, place, key, asked, operation)
 
 
 async def _answered(store: Store, place: Key, key: str, asked: str, operation: str) -> Response | None:
-    """The answer that this very request had before; None if it was not asked before."""
+    """The answer that the same request got before; None if there was none."""
     entry = await store.get(place)
     if entry is None:
         return None
@@ -167,7 +169,7 @@ def _done(answer: Response, asked: str, operation: str) -> Done:
 
 
 async def _digest(request: Request) -> str:
-    """What is asked, in a few characters. Two texts of the same JSON are the same request."""
+    """A digest of the request. Two texts of the same JSON have the same digest."""
     sent = await content(request)
     try:
         with collector.paused():

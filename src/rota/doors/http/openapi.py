@@ -1,9 +1,8 @@
 """The OpenAPI description, made from the verbs and from the records that they take and answer with.
 
-Nothing is described here a second time. What an operation is for is its docstring, what a field means is the text below
-it (`kit.text.docs`), what a parameter means is its type (`doors.parameters`), and which errors there are is in
-`model.problems`; so the description cannot say anything else than the code. `_SAME` names the records whose texts a
-view shares.
+Nothing is described twice. An operation's text is its docstring, a field's the text below it (`kit.text.docs`), a
+parameter's its type (`doors.parameters`), and the errors are those of `model.problems`; so the description always
+matches the code. `_SAME` names the records whose texts a view shares.
 
 `describe` takes a tenth of a second the first time, for it reads sources: the door makes it once, in a thread.
 """
@@ -118,7 +117,7 @@ _DURATION = "A duration, such as `10s`, `1h30m` or `250ms`; `PT10S` is accepted 
 
 
 class _PlainPath(msgspec.Struct, frozen=True):
-    """A path that is no operation of the fleet: it is about the door itself."""
+    """A path that is no operation of the fleet but part of the door."""
 
     method: str
     path: str
@@ -235,7 +234,7 @@ def _schemas() -> dict[str, Any]:
 
 
 def _answers() -> Iterator[type]:
-    """The record each verb answers with, but for those that delete, go on or send bytes."""
+    """The record each verb answers with, except for those that delete, stream or send bytes."""
     return (verb.record for verb in VERBS.values() if not (verb.deletes or verb.goes_on or verb.name == BYTES))
 
 
@@ -297,7 +296,7 @@ def _is_duration(schema: dict[str, Any]) -> bool:
 
 
 def _changes(wanted: dict[str, Any]) -> dict[str, Any]:
-    """What an update takes: what can be asked of a new resource, but for its name."""
+    """The schema of an update: the fields of a new resource, without its name."""
     fields = {
         name: {word: said for word, said in field.items() if word != "default"}  # what is not named stays as it is
         for name, field in wanted["properties"].items()
@@ -361,7 +360,7 @@ def _plain(plain: _PlainPath, schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def _said(doc: str, name: str, path: str, access: Access | None) -> dict[str, Any]:
-    """What an operation is for, and who may use it."""
+    """The text of an operation, and the role it needs."""
     summary, _, rest = inspect.cleandoc(doc).partition("\n")
     needs = f"Needs a token with the role `{access}`." if access else "Needs no token."
     more = "\n\n".join(" ".join(part.split()) for part in (summary, *rest.strip().split("\n\n")) if part)
@@ -432,7 +431,7 @@ def _header(doc: str, shown: str) -> dict[str, Any]:
 
 
 def _codes(verb: Verb, *, has_body: bool) -> list[str]:
-    """The codes that an operation may be refused with, in the order of the table."""
+    """The error codes of an operation, in the order of the table."""
     found = {*_EVERYWHERE, *verb.codes}
     if verb.access is not Access.VIEW:
         found.add("denied")
@@ -449,7 +448,7 @@ def _codes(verb: Verb, *, has_body: bool) -> list[str]:
 
 
 def _errors(codes: Sequence[str]) -> dict[str, Any]:
-    """What is answered with these codes, by status; others are possible from a newer Rota."""
+    """The error answers with these codes, by status; a newer Rota may have others."""
     statuses = sorted({PROBLEMS[code].status for code in codes})
     known = {str(status): {"$ref": f"#/components/responses/{_named(status)}"} for status in statuses}
     return {**known, "4XX": _other("The request is refused."), "5XX": _other("The node could not answer.")}
@@ -498,7 +497,8 @@ def _in_path(verb: Verb) -> Iterator[dict[str, Any]]:
 
 
 def _path_part(verb: Verb, name: str) -> Parameter:
-    """What a part of a path means: an operation that finds it in its body shares the path with one that takes it."""
+    """The text of a path's placeholder; if an operation has it in its body, another operation of the path describes
+    it."""
     for each in (verb, *(other for other in VERBS.values() if other.path == verb.path)):
         for field in each.fields:
             if field.where is Where.PATH and field.parameter is not None:
@@ -519,7 +519,7 @@ def _in_query(verb: Verb) -> Iterator[dict[str, Any]]:
 
 
 def _headers(verb: Verb) -> Iterator[Parameter]:
-    """The request headers that an operation heeds."""
+    """The request headers that an operation uses."""
     for field in verb.fields:
         if field.where is Where.HEADER and field.sort is Sort.COUNT and field.parameter is not None:
             yield field.parameter

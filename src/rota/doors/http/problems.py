@@ -17,13 +17,13 @@ LONGEST, ENDING = 2000, 400
 """Characters of a sentence, and how many of its last ones stay if it is longer."""
 
 NEAR = 0.7
-"""How alike a path must be to one that exists to be suggested, from 0 to 1."""
+"""How similar an existing path must be to be suggested, from 0 to 1."""
 
 
 def content(code: str, sentence: str) -> dict[str, object]:
     """The body of a refusal."""
     problem = PROBLEMS[code]
-    if len(sentence) > LONGEST:  # with a value in it as long as the body was; what to do about it is at the end
+    if len(sentence) > LONGEST:  # it may contain a value as long as the body; what to do is said at the end
         sentence = f"{sentence[: LONGEST - ENDING - 1]}…{sentence[-ENDING:]}"
     return {
         "type": problem.type,
@@ -51,7 +51,7 @@ def nearest(path: str, known: Iterable[str]) -> str:
 
 
 def _filled(template: str, path: str) -> str:
-    """A path with what stands for something replaced by what was sent there."""
+    """A path with its placeholders replaced by the values of the request."""
     parts, sent = template.split("/"), path.split("/")
     if len(parts) != len(sent):
         return template

@@ -1,4 +1,4 @@
-"""The verbs over HTTP: the routes, and what happens around each call before its operation is asked.
+"""The verbs over HTTP: the routes, and what happens before each operation is called.
 
 `routes` gives what `doors.http.door.door` takes as `more`. Errors are left to the door, which gives each family its
 status and a sentence.
@@ -24,7 +24,7 @@ from rota.fleet.core.access.gate import Access
 from rota.store.port import Store
 
 _KNOWN = offered, special_http
-"""What declares verbs, and their answers that are no JSON."""
+"""Modules that declare verbs, and answers that are not JSON."""
 
 
 def routes(behind: NodeBackend) -> list[Route]:
@@ -49,7 +49,7 @@ def routes(behind: NodeBackend) -> list[Route]:
 
 
 def _ordered(paths: Iterable[str]) -> list[str]:
-    """Paths as they are looked through: a word before a name in the same place."""
+    """Paths in matching order: a fixed word before a placeholder in the same position."""
     return sorted(paths, key=lambda path: path.replace("{", "~"))
 
 

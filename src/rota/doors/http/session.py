@@ -4,10 +4,10 @@ The cookie holds a random id (`doors.guard.sessions`), never the token: browsers
 Its name has the port that the browser asked, so that nodes on one host do not overwrite each other's; under TLS it
 begins with `__Host-`, so that no other name of the domain can set it.
 
-A browser sends the cookie by itself, so it alone would let a page of another site act in our name. Therefore it is
-`SameSite=Strict`, and whoever comes with it must also come from our own page: the `Origin` must be this node's, and
-whatever changes something must show the word (`x-rota-csrf`), which only a page of ours was told. The word is made from
-the id, so that every node knows it and none has to remember it.
+A browser sends the cookie by itself, so the cookie alone would let a page of another site act for the user. Therefore
+it is `SameSite=Strict`, and a request with it must also come from our own page: the `Origin` must be this node's, and
+every change must have the CSRF word (`x-rota-csrf`), which only our pages get. The word is derived from the id, so that
+every node can check it and none has to store it.
 
     POST /v1/session {"token": "rota_…"}   →  200, Set-Cookie, {"name", "access", "csrf"}
     GET /v1/session                        →  the same without a cookie, for a page that was loaded again
@@ -38,7 +38,7 @@ LOOKING = frozenset({"GET", "HEAD"})
 
 
 def routes() -> list[Route]:
-    """What answers below `/v1/session`. `Entry` has let in who asks for the last two."""
+    """The routes below `/v1/session`. `EntryMiddleware` admits the callers of the last two."""
     return [
         Route(PATH, _begin, methods=["POST"]),
         Route(PATH, _show, methods=["GET"]),
@@ -56,7 +56,7 @@ def shown(request: Request) -> str | None:
 
 
 def cookie_name(request: Request) -> str:
-    """What the cookie is called at the place that the browser has asked; a balancer's, if there is one."""
+    """The name of the cookie for the host that the browser called; a load balancer's, if there is one."""
     is_secure = request.url.scheme == "https"
     _, _, port = request.headers.get("host", "").rpartition(":")
     number = port if port.isascii() and port.isdigit() else "443" if is_secure else "80"
@@ -64,7 +64,7 @@ def cookie_name(request: Request) -> str:
 
 
 def objection(request: Request, id: str) -> str:
-    """Why a request that comes with a cookie may be another site's doing; nothing if it is not."""
+    """Why a request with a cookie may come from another site; empty if it does not."""
     if why := foreign(request):
         return why
     if request.method not in LOOKING:
@@ -75,7 +75,7 @@ def objection(request: Request, id: str) -> str:
 
 
 def foreign(request: Request) -> str:
-    """Why a browser sends this for a page of another site; nothing if it does not."""
+    """Why this request comes from a page of another site; empty if it does not."""
     origin = request.headers.get("origin")
     if origin is not None:
         asked, here = urlsplit(origin).netloc, request.headers.get("host", "")
@@ -87,12 +87,12 @@ def foreign(request: Request) -> str:
 
 
 def word(id: str) -> str:
-    """What pages must show who change something in this session."""
+    """The CSRF word that a page must send with every change in this session."""
     return hashlib.sha256(f"csrf {id}".encode(errors="replace")).hexdigest()
 
 
 async def _begin(request: Request) -> Response:
-    """Exchange a token for a cookie. Nobody has judged this request yet."""
+    """Exchange a token for a cookie. This request was not judged before."""
     if why := foreign(request):
         raise Denied(why, code="foreign_page")
     token = (await calls.body(request)).get("token")

@@ -1,4 +1,4 @@
-"""Answers over HTTP that are no JSON: the bytes of an output, and events that go on. The rest follows from verbs."""
+"""Answers over HTTP that are not JSON: the bytes of an output, and event streams. The rest follows from verbs."""
 
 from collections.abc import Mapping
 from typing import Any

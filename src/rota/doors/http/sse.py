@@ -1,7 +1,7 @@
-"""Server-sent events: an answer that goes on, in a form that browsers and `curl -N` understand.
+"""Server-sent events: a streamed answer, in a form that browsers and `curl -N` understand.
 
-An event with an id is one after which a caller may go on later: it sends the id back as `Last-Event-ID`. What is wrong
-with a request is told as an error with its status, for nothing is sent before the first event is there.
+A client may resume after an event with an id: it sends the id back as `Last-Event-ID`. An invalid request gets an error
+with its status, as nothing is sent before the first event is there.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class ServerEvent(msgspec.Struct, frozen=True):
 
 
 class EventStream(Response):
-    """Events as they come, in batches; None means that nothing has come for a while."""
+    """Events as they occur, in batches; None means that there was none for a while."""
 
     media_type = "text/event-stream"
 
@@ -72,7 +72,7 @@ async def _send(
 
 
 async def _until_gone(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
-    """Do the work, unless the caller goes before."""
+    """Run the work, and cancel it when the client disconnects."""
     working, gone = asyncio.ensure_future(paced(work)), asyncio.ensure_future(_gone(receive))
     try:
         await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -100,7 +100,7 @@ def _encoded(told: ServerEvent) -> bytes:
 
 
 def resumed_after(call: HttpCall) -> Revision | None:
-    """The id behind which a caller wants to go on: the header's, for a browser that comes again, or the parameter's."""
+    """The id after which a client resumes: that of the header, for a browser that reconnects, or of the parameter."""
     for name, told in (
         ("Last-Event-ID", call.request.headers.get("last-event-id")),
         ("after", call.request.query_params.get("after")),

@@ -1,7 +1,7 @@
 """Verbs over HTTP: the request is read into the parameters of the operation, and its answer is written.
 
-What is read how follows from the description (`doors.verbs`). An answer that is no JSON has a function of its own,
-which `answers` puts in `SPECIAL`: the bytes of a log, events that go on.
+The verb (`doors.verbs`) says how each parameter is read. An answer that is not JSON has a function of its own, which
+`answers` puts in `SPECIAL`: the bytes of a log, event streams.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
@@ -71,7 +71,8 @@ def _answer(verb: Verb) -> calls.Answer:
 
 
 async def _given(verb: Verb, call: HttpCall) -> dict[str, Any]:
-    """What the caller says, by the parameters of the operation; what is left out is left out here too."""
+    """The request's values by parameter of the operation; parameters that the request leaves out are left out here
+    too."""
     given: dict[str, Any] = {}
     body = await _body(verb, call)
     for field in verb.fields:
@@ -97,7 +98,7 @@ async def _body(verb: Verb, call: HttpCall) -> dict[str, Any]:
 
 
 def _named(verb: Verb, call: HttpCall, body: dict[str, Any]) -> dict[str, Any]:
-    """The body of a thing that the path names; it may say the name too, if it says the same."""
+    """The body with the name from the path; the body may contain the name too, if it is the same."""
     asked = {field.key for field in verb.fields if field.where is Where.PATH}
     for key, name in call.path.items():
         if key not in asked and body.setdefault(key, name) != name:
@@ -153,7 +154,7 @@ def _in_body(verb: Verb, call: HttpCall, field: VerbField, body: Mapping[str, An
 
 
 def _shown(told: object) -> str:
-    """A value in a sentence, which need not be as long as the body was."""
+    """A value for a sentence, shortened if it is long."""
     text = repr(told)
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
 
@@ -207,7 +208,7 @@ def _written(verb: Verb, found: Any) -> Response:
 
 
 def location(path: str, found: Any) -> str:
-    """The path of what was made. The id of a run is two parts of it."""
+    """The path of the thing that was made. The id of a run is two parts of the path."""
     for name in found.__struct_fields__:
         if f"{{{name}}}" in path:
             path = path.replace(f"{{{name}}}", quote(getattr(found, name), safe=""))
@@ -217,7 +218,7 @@ def location(path: str, found: Any) -> str:
 
 
 def events(batches: AsyncGenerator[Any, None], call: HttpCall, tell: Callable[[Any], ServerEvent]) -> EventStream:
-    """An answer that goes on."""
+    """A streamed answer of server-sent events."""
     return EventStream(sse.told(call.watches.each(batches), tell))
 
 

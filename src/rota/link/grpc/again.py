@@ -1,8 +1,8 @@
 """Streams whose callers are judged again while they go on.
 
-A call is judged when it begins. One that goes on may outlive what let it in: a token that is revoked, rotated or has
-ended, a role that was taken away, a certificate. So each interceptor that judges callers wraps every handler that
-streams, in either direction, whatever service it belongs to: a new stream cannot be forgotten.
+A call is judged when it begins. A stream may outlive its admission: a token may be revoked, rotated or expire, a role
+may be removed, a certificate revoked. So each interceptor that judges callers wraps every handler that streams, in
+either direction, whatever service it belongs to: a new stream cannot be forgotten.
 """
 
 import asyncio
@@ -12,14 +12,14 @@ from typing import Any, TypeAlias
 import grpc
 
 LOOK = 1.0
-"""Seconds between looks at the caller of a stream that goes on."""
+"""Seconds between checks of the caller of an open stream."""
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Behaviour: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
 
 
 async def while_good(check: Callable[[], Awaitable[None]], work: Awaitable[Any]) -> Any:
-    """Do the work of a stream for as long as `check`, which is awaited again and again, does not raise."""
+    """Run the work of a stream for as long as `check`, which is awaited periodically, does not raise."""
     working = asyncio.ensure_future(work)
     try:
         while not (await asyncio.wait({working}, timeout=LOOK))[0]:

@@ -1,8 +1,8 @@
-"""Errors across the wire: Rota's own as a `Refusal` in the trailing metadata, gRPC's in Rota's words.
+"""Errors across the wire: Rota's own as a `Refusal` in the trailing metadata, gRPC's translated into Rota's.
 
-The question for a call is whether the other node may have done what was asked. It certainly did not if the call never
-left (`NOT_SENT`), or if the node itself says so in a refusal. Everything else, from a time-out to a connection that
-died, is Unknown for what changes something, and Unavailable for what only reads.
+The question for a call is whether the other node may have carried it out. It certainly did not if the call was never
+sent (`NOT_SENT`), or if the node itself says so in a refusal. Everything else, from a timeout to a broken connection,
+is Unknown for a call that changes something, and Unavailable for one that only reads.
 """
 
 from typing import NoReturn
@@ -21,7 +21,7 @@ MOST_TEXT = 500
 """How many characters of a text travel; all metadata of a call must stay below 8 KiB, whatever the script."""
 
 MOST_DETAILS = 100
-"""The same for the status, where a character may take 12 bytes. It is for people who look at the wire."""
+"""The same for the status, where a character may take 12 bytes. Only debugging tools show it."""
 
 NOT_SENT = ("failed to connect to all addresses", "errors resolving", "DNS resolution failed")
 
@@ -36,7 +36,7 @@ _FAMILIES: dict[str, type[RotaError]] = {family.__name__: family for family in _
 
 
 async def refuse(context: "grpc.aio.ServicerContext[object, object]", error: Exception) -> NoReturn:
-    """End a call with an error; what is not Rota's own is not told in detail."""
+    """End a call with an error; the details of errors that are not Rota's own are not sent."""
     if not isinstance(error, RotaError):
         await context.abort(grpc.StatusCode.INTERNAL, "it failed inside; see the log of that node")
     refusal = to_refusal(error)
@@ -45,7 +45,7 @@ async def refuse(context: "grpc.aio.ServicerContext[object, object]", error: Exc
 
 
 def translate(error: grpc.aio.AioRpcError, peer: str, meant: Whom | None, *, is_write: bool) -> RotaError:
-    """What the caller of a link is told; `is_write` if the call may have changed something."""
+    """The error for the caller of a link; `is_write` if the call may have changed something."""
     if (refusal := _read_refusal(error)) is not None:
         return from_refusal(refusal, peer, meant)
     text = " ".join((error.details() or error.code().name).split())
@@ -70,7 +70,7 @@ def from_refusal(refusal: pb.Refusal, peer: str, meant: Whom | None) -> RotaErro
     """The error in a record."""
     if refusal.family == "NotMe" and meant is not None:
         return NotMe(meant, NodeId(refusal.node), SessionId(refusal.session))
-    # A newer peer may have a kind of its own: its outcome is not known to us.
+    # A newer peer may have a kind that is unknown here: then the outcome is not known.
     return _FAMILIES.get(refusal.family, Unknown)(refusal.message or f"node link {peer}: refused")
 
 

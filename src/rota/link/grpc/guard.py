@@ -1,4 +1,4 @@
-"""The guard of a gRPC port: each call is judged by what its caller shows, before any of it is read.
+"""The guard of a gRPC port: each call is judged by its caller's token, before any of the call is read.
 
 A stream is judged again while it goes on.
 """
@@ -22,7 +22,7 @@ MOST_DETAILS = 300
 
 
 def shown(token: Shown) -> tuple[tuple[str, str], ...]:
-    """What a caller with this token sends along."""
+    """The metadata that a caller with this token sends."""
     token = token() if callable(token) else token
     return ((AUTHORIZATION, f"Bearer {token}"),) if token else ()
 
@@ -38,7 +38,7 @@ class GuardInterceptor(grpc.aio.ServerInterceptor):
         continuation: "Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any] | None]]",
         handler_call_details: grpc.HandlerCallDetails,
     ) -> "grpc.RpcMethodHandler[Any, Any] | None":
-        """What answers the call: its own handler, or a refusal."""
+        """The handler of the call: its own, or a refusal."""
         details = handler_call_details
         authorization = next((str(value) for key, value in details.invocation_metadata if key == AUTHORIZATION), None)
         if refused := self._admit(details.method, authorization):
@@ -74,7 +74,7 @@ class GuardInterceptor(grpc.aio.ServerInterceptor):
 
 
 async def end_refused(context: Context, refused: TurnedAway) -> NoReturn:
-    """End a call of a caller that is turned away."""
+    """End a refused call."""
     status, code = _status(refused)
     sentence = refused.why[:MOST_DETAILS]
     told = (

@@ -1,8 +1,8 @@
-"""The inspector of a gRPC port with TLS: each caller's certificate is looked at, once it is known who calls.
+"""The inspector of a gRPC port with TLS: checks each caller's certificate, once the caller is known.
 
-gRPC itself has made sure that the certificate is of our authority and has not ended. What it does not know is which
-ones were taken back, and that callers of the API are no nodes. A stream may outlive a revocation, so the certificate is
-looked at again while it goes on.
+gRPC itself has verified that the certificate is of our authority and has not expired. It does not know which ones were
+revoked, and that callers of the API are no nodes. A stream may outlive a revocation, so the certificate is checked
+again while the stream goes on.
 """
 
 from collections.abc import Awaitable, Callable
@@ -49,7 +49,7 @@ class Inspector(grpc.aio.ServerInterceptor):
         return made
 
     def objection(self, method: str, context: Context) -> TurnedAway | None:
-        """What is wrong with the caller's certificate; None if nothing is."""
+        """Why the caller's certificate is refused; None if it is accepted."""
         shown = next(iter(context.auth_context().get("x509_pem_cert", ())), b"")
         try:
             found = authority.read(bytes(shown))

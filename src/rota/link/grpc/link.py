@@ -1,8 +1,8 @@
 """The calling end of the node link on gRPC.
 
 One channel per link. A call is sent once: gRPC's own retries are off, for they would hide that a start was sent twice.
-Before a call the channel must be connected, within the call's time-out; so a call that found no connection certainly
-did not happen, and only what was sent can be Unknown.
+Before a call the channel must be connected, within the call's timeout; so a call without a connection certainly did not
+happen, and only a call that was sent can be Unknown.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ def open(
 
 
 class GrpcLink:
-    """The way to one node over one channel."""
+    """The link to one node over one channel."""
 
     def __init__(
         self,
@@ -105,10 +105,10 @@ class GrpcLink:
             return await method(request, timeout=left, metadata=guard.shown(self._token))
 
     async def _connected(self, timeout: float) -> float:
-        """Wait for the connection, and say how much time is left; Unavailable if it does not come about.
+        """Wait for the connection, and return how much time is left; Unavailable if there is none in time.
 
-        A connection that has just failed is left to the call, which then fails at once and says why. One that stands
-        is used only if the node may be called.
+        A connection that has just failed is left to the call, which then fails at once with the reason. An established
+        one is used only if the node may be called.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout

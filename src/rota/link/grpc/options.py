@@ -1,4 +1,4 @@
-"""What gRPC is told: keepalive, back-off, limits, certificates.
+"""Options of gRPC channels and servers: keepalive, back-off, limits, certificates.
 
 `grpc.http2.ping_timeout_ms` is not in the usual lists of keepalive options. Without it a frozen peer is noticed after a
 minute, with it after `keepalive` + `keepalive_timeout`.
@@ -26,7 +26,7 @@ Options = tuple[tuple[str, int | str], ...]
 
 
 def of_both(settings: LinkSettings) -> Options:
-    """What both ends are told: either must notice that the other is gone."""
+    """Options of both ends: either must notice that the other is gone."""
     return (
         ("grpc.max_receive_message_length", 2 * MOST_BYTES),  # `link.rules` counts more coarsely than protobuf
         ("grpc.max_send_message_length", 2 * MOST_BYTES),
@@ -39,7 +39,7 @@ def of_both(settings: LinkSettings) -> Options:
 
 
 def of_link(settings: LinkSettings, tls: TlsFiles | None) -> Options:
-    """What the calling end is told."""
+    """Options of the calling end."""
     name: Options = (("grpc.ssl_target_name_override", tls.server_name),) if tls and tls.server_name else ()
     return (
         *of_both(settings),
@@ -54,25 +54,25 @@ def of_link(settings: LinkSettings, tls: TlsFiles | None) -> Options:
 
 
 def of_server(settings: LinkSettings) -> Options:
-    """What the answering end is told."""
+    """Options of the answering end."""
     return (
         *of_both(settings),
         ("grpc.so_reuseport", 0),  # two nodes on one port would each get half of the calls
-        ("grpc.http2.min_ping_interval_without_data_ms", 10),  # who pings often may; we choose how often
+        ("grpc.http2.min_ping_interval_without_data_ms", 10),  # clients may ping often
         ("grpc.http2.max_ping_strikes", 0),
     )
 
 
 def link_credentials(tls: TlsFiles) -> grpc.ChannelCredentials:
-    """What the calling end shows and asks for."""
+    """Credentials of the calling end: its certificate, and the authority it requires."""
     cert, key, authority = _read(tls)
     return grpc.ssl_channel_credentials(authority, key, cert)
 
 
 def server_credentials(tls: TlsFiles) -> grpc.ServerCredentials:
-    """What the answering end shows and asks for: a caller without a certificate is turned away.
+    """Credentials of the answering end: a caller without a certificate is refused.
 
-    The files are looked at for each new connection, so that what was renewed is shown from then on.
+    The files are checked for each new connection, so that a renewed certificate is used from then on.
     """
     fetch = _Fetch(tls)
     first, again = fetch.configuration(), cast(Callable[[], grpc.ServerCertificateConfiguration], fetch)
@@ -88,7 +88,7 @@ class _Fetch:
         self._seen = self._stamp()
 
     def __call__(self) -> grpc.ServerCertificateConfiguration | None:
-        """The certificates to show from now on; None: as before."""
+        """The certificates to use from now on; None: as before."""
         try:
             if (stamp := self._stamp()) == self._seen:
                 return None
@@ -100,7 +100,7 @@ class _Fetch:
         return found
 
     def configuration(self) -> grpc.ServerCertificateConfiguration:
-        """What the files say now."""
+        """The configuration from the files as they are now."""
         cert, key, authority = _read(self._tls)
         return grpc.ssl_server_certificate_configuration([(key, cert)], authority)
 

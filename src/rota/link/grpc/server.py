@@ -1,9 +1,9 @@
 """The answering end of the node link on gRPC: decode, ask the reception, encode.
 
-gRPC binds the port itself: `grpc.aio` cannot be handed a listening socket. So a port that others may take meanwhile
-cannot be kept over a restart; and `0.0.0.0` means IPv6 too, as gRPC opens one socket for both.
+gRPC binds the port itself: `grpc.aio` accepts no listening socket. So the port cannot be kept over a restart, and
+another program may take it meanwhile; and `0.0.0.0` means IPv6 too, as gRPC opens one socket for both.
 
-A place that cannot be had is found out with a socket of our own first: gRPC only says that it failed.
+An address that is not available is detected with a socket of our own first: gRPC only says that it failed.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ async def serve(
     take_note: TakeNote | None,
     is_revoked: IsRevoked,
 ) -> LinkServer:
-    """A door at `address`; Conflict if the place is taken, Denied if we may not have it."""
+    """A door at `address`; Conflict if the address is in use, Denied if this user may not bind it."""
     credentials = options.server_credentials(tls) if tls else None
     await _check_place(address)
     reception = Reception(handler)
@@ -90,7 +90,7 @@ class LinkServicer:
         self._reception = reception
 
     async def check(self, request: pb.CheckRequest) -> pb.CheckAnswer:
-        """Who we are."""
+        """Answer with this node's presence."""
         return wire.to_presence(self._reception.check(wire.from_whom(request)))
 
     async def dispatch_many(self, request: pb.DispatchManyRequest) -> pb.DispatchManyAnswer:
@@ -122,7 +122,7 @@ def _handlers(answers: LinkServicer) -> grpc.GenericRpcHandler:
 
 
 async def _answer(work: Callable[[Any], Awaitable[T]], request: Any, context: Context) -> T:
-    """What `work` returns; what it raises ends the call, in words the caller understands."""
+    """What `work` returns; an error ends the call as a refusal that the caller can decode."""
     try:
         return await work(request)
     except Exception as error:

@@ -1,9 +1,9 @@
-"""Vetting the node that is called: is the certificate that it shows one that was taken back, or another's?
+"""Vetting the node that is called: is its certificate revoked, or that of another node?
 
-gRPC has made sure that the certificate is of our authority, names the host and has not ended. Which one it was it does
-not tell the calling end. So for each connection another is made beside it, as far as the handshake, only to see what is
-shown there. The price is a handshake for each connection. What it cannot notice is somebody on the way who lets the
-look pass and takes the connection.
+gRPC has verified that the certificate is of our authority, names the host and has not expired. It does not show the
+certificate to the calling end. So for each connection a second one is made, up to the handshake, only to see the
+certificate. The price is a handshake for each connection. It cannot detect an attacker in between who passes the second
+connection through and intercepts the first.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ from rota.model.errors import Unavailable
 from rota.model.ids import NodeId
 
 GOOD_FOR = 60.0
-"""Seconds after which it is looked again: gRPC may have connected anew without a word."""
+"""Seconds after which the check is repeated: gRPC may have reconnected without notice."""
 
 
 class Vetting:
-    """What a node has shown, and whether it may still be called. For one event loop."""
+    """The certificate of a node, and whether the node may still be called. For one event loop."""
 
     def __init__(self, address: Address, node: NodeId | None, tls: TlsFiles, is_revoked: IsRevoked) -> None:
         self._address, self._node, self._tls, self._is_revoked = address, node, tls, is_revoked
@@ -31,11 +31,11 @@ class Vetting:
         self._until = 0.0
 
     def forget(self) -> None:
-        """There is another connection, maybe to another."""
+        """Forget the result: there is a new connection, perhaps to another node."""
         self._shown = None
 
     async def check(self) -> None:
-        """Unavailable if the node must not be called, or does not show who it is."""
+        """Raise Unavailable if the node must not be called, or presents no certificate."""
         now = asyncio.get_running_loop().time
         if self._shown is None or now() > self._until:
             self._shown, self._until = await self._look(), now() + GOOD_FOR
@@ -67,5 +67,5 @@ class Vetting:
 def _context(tls: TlsFiles) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=str(tls.ca))
     context.load_cert_chain(tls.cert, tls.key)
-    context.set_alpn_protocols(["h2"])  # without which gRPC does not shake hands
+    context.set_alpn_protocols(["h2"])  # gRPC requires ALPN in the handshake
     return context

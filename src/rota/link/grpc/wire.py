@@ -1,7 +1,7 @@
 """Records of the link as protobuf messages, and back.
 
-`to_…` makes a message, `from_…` reads one. What a message cannot mean is Invalid: peers of another version, or no peers
-at all, may send anything.
+`to_…` makes a message, `from_…` reads one. A message that makes no sense is Invalid: peers of another version, or other
+programs, may send anything.
 """
 
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ from rota.model.ids import NodeId, Revision, SessionId
 
 
 def to_whom(whom: Whom | None) -> pb.Whom | None:
-    """For whom a request is meant."""
+    """The node that a request is meant for, as a message."""
     return None if whom is None else pb.Whom(node=whom.node, session=whom.session)
 
 
 def from_whom(message: pb.CheckRequest | pb.DispatchManyRequest | pb.ReadLogRequest) -> Whom | None:
-    """Whom a request is meant for, if it says so."""
+    """The node that a request is meant for, if it names one."""
     if not message.HasField("meant"):
         return None
     whom = message.meant
@@ -31,13 +31,13 @@ def to_presence(presence: Presence) -> pb.CheckAnswer:
 
 
 def from_presence(message: pb.CheckAnswer) -> Presence:
-    """Who answered a check."""
+    """The presence in the answer to a check."""
     return Presence(node=NodeId(message.node), session=SessionId(message.session))
 
 
 def to_start(start: StartAttempt) -> pb.Start:
     """A start among those that travel together."""
-    # Nobody reads the job's name, but nodes that do not know ReadLog refuse a start without one.
+    # The job's name is not used, but nodes that do not know ReadLog refuse a start without one.
     return pb.Start(attempt=to_attempt(start.attempt), epoch=start.epoch, job=start.attempt.run, payload=start.payload)
 
 
@@ -52,7 +52,7 @@ def to_starts(meant: Whom | None, starts: Sequence[StartAttempt]) -> pb.Dispatch
 
 
 def from_all_dispatched(message: pb.DispatchManyAnswer, count: int) -> list[Accepted | AttemptRefused]:
-    """What became of starts that travelled together."""
+    """The answers to starts that were sent together."""
     if len(message.answers) != count:
         raise Invalid(f"{len(message.answers)} answers to {count} starts; do both nodes run the same Rota?")
     return [from_dispatched(each) for each in message.answers]
@@ -64,7 +64,7 @@ def to_dispatched(answer: Accepted | AttemptRefused) -> pb.StartAnswer:
 
 
 def from_dispatched(message: pb.StartAnswer) -> Accepted | AttemptRefused:
-    """What became of a start."""
+    """The answer to a start."""
     match message.WhichOneof("answer"):
         case "accepted":
             return Accepted()
@@ -75,7 +75,7 @@ def from_dispatched(message: pb.StartAnswer) -> Accepted | AttemptRefused:
 
 
 def to_log_request(meant: Whom | None, attempt: AttemptId, offset: int) -> pb.ReadLogRequest:
-    """What is asked of a log."""
+    """A request for a piece of a log."""
     return pb.ReadLogRequest(meant=to_whom(meant), attempt=to_attempt(attempt), offset=offset)
 
 

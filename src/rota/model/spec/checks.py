@@ -21,7 +21,7 @@ Duration = str | timedelta
 """A duration as users write it: "30s", "1h30m", or a timedelta."""
 
 LONGEST = timedelta(days=36500)
-"""The longest duration that anybody may ask for."""
+"""The longest duration that may be declared."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
@@ -144,7 +144,7 @@ class Check:
         return value
 
     def url_to_show(self, option: str, value: object, schemes: Sequence[str], group: str | None = None) -> str:
-        """A URL that everybody may see without its password: no option of it holds a secret."""
+        """A URL that may be shown without its password: none of its options holds a secret."""
         url = self.url(option, value, schemes, group)
         if name := urls.parse(url, option, "").secret_option:
             scheme = url.partition("://")[0]

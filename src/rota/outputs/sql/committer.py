@@ -44,13 +44,13 @@ MOVES = "rota_stream_moves"
 CREATE_MOVES = f"""CREATE TABLE IF NOT EXISTS {MOVES} (
     stream VARCHAR(200) NOT NULL, move VARCHAR(64) NOT NULL, at_ms BIGINT NOT NULL, record TEXT NOT NULL,
     PRIMARY KEY (stream, move))"""
-"""Made when offsets are first set by hand: few streams need it, and not everybody may make tables for ever."""
+"""Made when offsets are first set by hand: few streams need it, and the user may have no right to make tables later."""
 
 LETTERS = "rota_stream_letters"
 CREATE_LETTERS = f"""CREATE TABLE IF NOT EXISTS {LETTERS} (
     stream VARCHAR(200) NOT NULL, publish VARCHAR(64) NOT NULL, part BIGINT NOT NULL, record_offset BIGINT NOT NULL,
     at_ms BIGINT NOT NULL, record {{long_text}} NOT NULL, PRIMARY KEY (stream, publish, part, record_offset))"""
-"""Made before the first letter comes: who may not make it has to know by then that letters go elsewhere."""
+"""Made before the first dead letter: if the user may not make it, letters go elsewhere from the start."""
 
 LETTER_COLUMNS = ("stream", "publish", "part", "record_offset", "at_ms", "record")
 
@@ -77,25 +77,25 @@ class Database(Protocol):
     """A database with transactions."""
 
     by_key: str
-    """What stands behind a table of which rows are locked by their keys, so that no others are."""
+    """The clause after a table whose rows are locked by their keys, so that no other rows are locked."""
 
     for_update: str
-    """What locks the rows that a query finds."""
+    """The clause that locks the rows of a query."""
 
     insert_new: str
-    """How an INSERT begins and ends that leaves rows alone which are there, with `{}` between."""
+    """The frame of an INSERT that ignores existing rows, with `{}` for the rest."""
 
     quote: str
-    """What stands around names."""
+    """The quote character of names."""
 
     columns_query: str
-    """What finds the columns of a table."""
+    """The query for the columns of a table."""
 
     long_text: str
     """The type of texts of many megabytes."""
 
     check_now: str
-    """What looks at constraints that would else be looked at by the commit; nothing where there are none."""
+    """The statement that checks deferred constraints before the commit; empty where there are none."""
 
     def work(self) -> AbstractAsyncContextManager[SqlWork]:
         """A transaction, committed at the end unless something was raised.
@@ -105,13 +105,13 @@ class Database(Protocol):
         """
 
     def view(self, *, is_patient: bool = False) -> AbstractAsyncContextManager[SqlWork]:
-        """A transaction that only reads, and waits for nobody who writes; `is_patient`: a query may take any time."""
+        """A transaction that only reads and waits for no writer; `is_patient`: a query may take any time."""
 
     async def columns(self, table: str) -> list[str]:
         """The columns of a table; none if there is no such table."""
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
 
 
 class TableRows:
@@ -181,7 +181,7 @@ class SqlCommitter:
         missing = sorted(set(offsets) - set(found))
         if not missing:
             return found
-        # In a transaction of its own: who inserts and then looks may wait for another that does the same.
+        # In a transaction of its own: two transactions that insert and then read may wait for each other.
         async with self._database.work() as work:
             query = self._database.insert_new.format(f"INTO {OFFSETS} VALUES (?, ?, ?)")
             for partition in missing:
@@ -256,7 +256,7 @@ class SqlCommitter:
             return await self._moved(work, id)
 
     async def _moves(self, work: SqlWork) -> Moves:
-        """Who has set offsets by hand."""
+        """The moves: offsets that were set by hand."""
         self._has_moves = self._has_moves or bool(await work.fetch(self._database.columns_query, MOVES))
         if not self._has_moves:
             return {}
@@ -307,7 +307,7 @@ class SqlCommitter:
         await self._database.close()
 
     async def _locked(self, work: SqlWork, partitions: Iterable[int]) -> dict[int, int]:
-        """The offsets of these partitions, locked: always in the same order, so that nobody waits in a circle."""
+        """The offsets of these partitions, locked: always in the same order, to avoid deadlocks."""
         wanted, database = sorted(partitions), self._database
         query = (
             f"SELECT part, next_offset FROM {OFFSETS} {database.by_key} WHERE stream = ? "
@@ -369,7 +369,7 @@ async def prepared(
 
 
 async def _has_letters(database: Database, url: Url) -> bool:
-    """Is there a table for dead letters, or can it be made? A user may have lost the right to make tables long ago."""
+    """Is there a table for dead letters, or can it be made? The user may have no right to make tables any more."""
     statement = CREATE_LETTERS.format(long_text=database.long_text)
     try:
         await _have(database, LETTERS, statement)
@@ -382,7 +382,7 @@ async def _has_letters(database: Database, url: Url) -> bool:
 
 
 async def _have(database: Database, table: str, statement: str) -> None:
-    """Make a table beside the user's, unless it is there, or somebody else makes it in this moment."""
+    """Make a table beside the user's, unless it exists or another process is making it at this moment."""
     if await database.columns(table):
         return
     try:

@@ -31,11 +31,11 @@ BATCH = 1000
 FAILURES = (asyncmy.errors.MySQLError, OSError, EOFError, asyncio.IncompleteReadError, TimeoutError)
 UNFIT = (asyncmy.errors.DataError, asyncmy.errors.IntegrityError)
 UNFIT_NUMBERS = frozenset({1054, 1364, 1526, 1644, 3819, 4025})
-"""Those that the driver takes for trouble of the server: no such column any more, no default, no partition for it, what
-a trigger refuses, and a CHECK, as MySQL and as MariaDB say it."""
+"""Errors of a row that the driver reports as errors of the server: a missing column, no default, no partition, a
+trigger's refusal, and a CHECK (MySQL's and MariaDB's numbers)."""
 
 UNFIT_STATES = ("22", "23")
-"""How the SQLSTATE of what the server has against a value or a row begins, whatever the driver takes it for."""
+"""Prefixes of the SQLSTATE of errors about a value or a row, whatever class the driver gives them."""
 
 
 async def open(url: CommitterUrl, stream: str, store: Store, clock: Clock) -> Committer:
@@ -115,7 +115,7 @@ class MysqlDatabase(RemoteDatabase["MysqlWork"]):
         return work
 
     async def refuse_without_transactions(self, table: str) -> None:
-        """A table of another engine takes rows at once, whatever becomes of the transaction."""
+        """Refuse a table of another engine: it stores rows at once, even if the transaction is rolled back."""
         query = "SELECT engine FROM information_schema.tables WHERE table_name = ? AND table_schema = DATABASE()"
         async with self.work() as work:
             engines = [row[0] for row in await work.fetch(query, table)]

@@ -24,14 +24,14 @@ TIMEOUT = timedelta(seconds=60)
 """How long a statement may take, and how long the server waits for the next one of a transaction."""
 
 MARGIN = 10.0
-"""Seconds that we wait longer than the server: what it says is better than our silence."""
+"""Seconds that we wait longer than the server: its error is better than our timeout."""
 
 REST = 30.0
 """Seconds after which a connection that nobody used is made anew: servers end idle ones, and networks forget them."""
 
 
 def within(limit: float | None) -> asyncio.Timeout:
-    """TimeoutError if what is done inside takes longer than a statement may, and the server does not say so."""
+    """Raise TimeoutError if the block takes longer than a statement may, and the server has not reported that."""
     return asyncio.timeout(None if limit is None else limit + MARGIN)
 
 
@@ -39,7 +39,7 @@ class RemoteDatabase(Generic[W]):
     """The base of databases with a server."""
 
     failures: tuple[type[Exception], ...]
-    """What the driver raises for anything that went wrong."""
+    """The base of the driver's errors."""
 
     by_key = ""
     for_update = "FOR UPDATE"
@@ -64,7 +64,7 @@ class RemoteDatabase(Generic[W]):
         raise NotImplementedError
 
     def abandon(self, connection: Any) -> None:
-        """Let go of it at once; what was open on it is rolled back."""
+        """Drop it at once; an open transaction on it is rolled back."""
         raise NotImplementedError
 
     async def begin(self, connection: Any, limit: float | None) -> W:
@@ -72,7 +72,7 @@ class RemoteDatabase(Generic[W]):
         raise NotImplementedError
 
     def translate(self, error: Exception, otherwise: type[RotaError]) -> RotaError:
-        """What a failure means to the caller."""
+        """The error for the caller."""
         raise NotImplementedError
 
     def work(self) -> AbstractAsyncContextManager[W]:
@@ -107,7 +107,7 @@ class RemoteDatabase(Generic[W]):
             return [row[0] for row in await work.fetch(self.columns_query, table)]
 
     async def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         async with self._turn:
             self._drop()
 

@@ -23,7 +23,7 @@ PATIENCE = 10.0
 """Seconds to wait for another process that is writing."""
 
 AGAIN = 0.1
-"""Seconds after which a thread is asked again to stop: asked between two statements, it does not hear it."""
+"""Seconds after which a thread is interrupted again: an interrupt between two statements has no effect."""
 
 
 async def open(url: CommitterUrl, stream: str, store: Store, clock: Clock) -> Committer:
@@ -130,9 +130,9 @@ class SqliteWork:
 
 
 async def _in_thread(connection: sqlite3.Connection, call: Callable[[], T]) -> T:
-    """What `call` returns. Who is cancelled waits until the thread has let go of the connection.
+    """What `call` returns. A cancelled caller waits until the thread has released the connection.
 
-    Whatever is done next with a connection that a thread still uses, above all closing it, may end the process.
+    Using a connection that a thread still uses, above all closing it, may crash the process.
     """
     working = asyncio.ensure_future(asyncio.to_thread(call))
     try:
@@ -143,7 +143,7 @@ async def _in_thread(connection: sqlite3.Connection, call: Callable[[], T]) -> T
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([working], timeout=AGAIN)
         if not working.cancelled():
-            working.exception()  # nobody else asks for it
+            working.exception()  # the result has no other consumer
         raise
 
 

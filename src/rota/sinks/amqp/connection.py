@@ -1,8 +1,8 @@
-"""One connection to a RabbitMQ: login, channels, heartbeats; everything else it hands on.
+"""One connection to a RabbitMQ: login, channels, heartbeats; everything else goes to listeners.
 
-It does what it is told and lives once: when it breaks, `lost` says why, and `sink` makes another. What the server says
-of a channel goes to that channel's `ChannelListener` at once, and `end_of_news` is called when there is nothing more to
-read for the moment, so that many confirmations can be told together.
+A connection is used once: when it breaks, `lost` says why, and `sink` makes another. The server's messages on a channel
+go to that channel's `ChannelListener` at once, and `end_of_news` is called when there is nothing more to read for the
+moment, so that many confirmations can be reported together.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ WRITE_BUFFER = 256 * 1024
 """Bytes that may wait for the network before we stop sending."""
 
 GOODBYE = 1.0
-"""Seconds that the server has to say goodbye."""
+"""Seconds that the server has to close in order."""
 
 US: Mapping[str, Value] = {
     "product": "rota",
@@ -41,7 +41,7 @@ T = TypeVar("T", bound=Told)
 
 
 class ChannelListener(Protocol):
-    """What a channel's owner is told."""
+    """The callbacks of a channel's owner."""
 
     def acked(self, number: int, is_multiple: bool) -> None:
         """The server has the message of that number, or all up to it."""
@@ -57,7 +57,7 @@ class ChannelListener(Protocol):
 
 
 class ConnectionListener(Protocol):
-    """What a connection's owner is told."""
+    """The callbacks of a connection's owner."""
 
     def end_of_news(self) -> None:
         """Nothing more to read for the moment."""
@@ -104,7 +104,7 @@ class AmqpConnection(asyncio.Protocol):
         self._transport.write(data)
 
     async def log_in(self) -> None:
-        """Agree on how to talk, and open the vhost; the error says what the server has against it."""
+        """Negotiate the connection and open the vhost; the error has the server's reason."""
         settings = self._settings
         start = await self._ask(0, PROTOCOL, methods.Start)
         if "PLAIN" not in start.mechanisms:
@@ -139,7 +139,7 @@ class AmqpConnection(asyncio.Protocol):
         self._forget(number)
 
     async def close(self) -> None:
-        """Say goodbye, but not for long."""
+        """Close in order, waiting only briefly."""
         with suppress(RotaError, TimeoutError):
             async with asyncio.timeout(GOODBYE):
                 await self._ask(0, methods.close("goodbye"), methods.CloseOk)
@@ -309,7 +309,7 @@ class AmqpConnection(asyncio.Protocol):
         for number in list(self._answers):
             self._refuse_answer(number, error)
         if self._transport is not None:
-            # What the server was told just before should still reach it; a peer that takes nothing is cut off.
+            # What was sent just before should still reach the server; a peer that does not read is disconnected.
             self._transport.close()
             self._loop.call_later(GOODBYE, self._transport.abort)
 

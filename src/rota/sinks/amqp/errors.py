@@ -1,4 +1,4 @@
-"""What a server's refusal means for us: whether it passes by itself, or somebody has to mend something."""
+"""Errors of the server: whether they pass by themselves, or an operator has to fix something."""
 
 from rota.model.errors import Denied, Invalid, RotaError, Unavailable
 

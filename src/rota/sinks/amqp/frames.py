@@ -24,7 +24,7 @@ Value: TypeAlias = "bool | str | Mapping[str, Value]"
 
 
 class Garbled(ValueError):
-    """What came is not AMQP; the connection is of no use any more."""
+    """The received bytes are not AMQP; the connection must be closed."""
 
 
 class Frame(NamedTuple):
@@ -113,7 +113,7 @@ class FieldReader:
         self._data, self._at = data, start
 
     def number(self, size: int) -> int:
-        """An unsigned number of so many bytes."""
+        """An unsigned number of `size` bytes."""
         return int.from_bytes(self._take(size))
 
     def short(self) -> str:
@@ -121,7 +121,7 @@ class FieldReader:
         return self._take(self.number(1)).decode(errors="replace")
 
     def long(self) -> bytes:
-        """Bytes behind their length: a long text, or a table that nobody needs to understand."""
+        """Bytes after their length: a long text, or a table that need not be decoded."""
         return self._take(self.number(4))
 
     def _take(self, size: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Methods of AMQP 0-9-1: what a publisher says, as bytes, and what it is told, as records.
+"""Methods of AMQP 0-9-1: those a publisher sends, as bytes, and those it receives, as records.
 
 Only what publishing takes is here. `parse` returns a record for what a server may say to a publisher, and raises
 Garbled for anything else.
@@ -121,7 +121,7 @@ _CONFIRMATION = struct.Struct("!QB")
 
 def _start(reader: FieldReader) -> Start:
     reader.number(2)  # version
-    reader.long()  # what the server tells of itself
+    reader.long()  # the server's properties
     return Start(tuple(reader.long().decode(errors="replace").split()))
 
 

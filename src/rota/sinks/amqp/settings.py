@@ -1,4 +1,4 @@
-"""Settings: what an `amqp://` URL says.
+"""Settings in an `amqp://` URL.
 
     amqp[s]://[user@]host[:5672][,host…][/vhost][?option=value&…]
 

@@ -34,7 +34,7 @@ TOO_LARGE = re.compile(r"larger than.* max size (\d+)")
 
 
 async def open(url: SinkUrl, outcomes: Outcomes) -> "AmqpSink":
-    """A sink whose server has let us in."""
+    """A sink that has logged in to its server."""
     sink = AmqpSink(read_settings.read(url), outcomes)
     await sink.start()
     return sink
@@ -131,7 +131,7 @@ class AmqpSink:
         self._patience = RetryBackoff()
         self._troubles: dict[int, RotaError] = {}
         self._confirmed: list[Message] = []
-        """Confirmations that have not been told yet."""
+        """Confirmations that have not been reported yet."""
         self._will_send = False
         self._connection: AmqpConnection | None = None
         self._keeper: asyncio.Task[None] | None = None
@@ -179,15 +179,15 @@ class AmqpSink:
     # What shards and the connection tell
 
     def confirm(self, messages: list[Message]) -> None:
-        """These are confirmed; it is told when there is nothing more to read."""
+        """These are confirmed; reported when there is nothing more to read."""
         self._confirmed += messages
 
     def reject(self, message: Message, why: str) -> None:
-        """This one never gets there."""
+        """This message can never be delivered."""
         self._intake.rejected(message, why)
 
     def note(self, where: int, error: RotaError | None) -> None:
-        """A shard or the connection is in trouble, or out of it."""
+        """Note that a shard or the connection has trouble, or has recovered."""
         if self._troubles.get(where) is error:
             return
         if error is None:

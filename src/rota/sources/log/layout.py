@@ -36,7 +36,7 @@ _NAME = re.compile(r"(\d{20})\.segment")
 
 
 class Meta(msgspec.Struct, frozen=True, kw_only=True):
-    """What is settled for a log, whoever appends to it."""
+    """The settings of a log, the same for every writer."""
 
     id: str
     """Another one for each log, also under the same name."""
@@ -112,7 +112,7 @@ class LogFolder(msgspec.Struct, frozen=True):
         return meta
 
     def grow(self, partitions: int) -> Meta:
-        """Have so many partitions from now on; Invalid if there would be fewer."""
+        """Set the number of partitions; Invalid if there would be fewer than now."""
         self._check(partitions)
         meta = self.load()
         if partitions < meta.partitions:
@@ -162,8 +162,8 @@ class PartitionFolder(msgspec.Struct, frozen=True):
     def seed(self, first: int) -> int:
         """What the checksums of a segment begin with.
 
-        It is the segment's own: bytes of another one that somebody appended as a value are never taken for records, and
-        nobody who does not know the log's id can make such bytes.
+        It is unique to the segment: bytes of another segment that were appended as a value are never taken for records,
+        and such bytes cannot be forged without knowing the log's id.
         """
         return crc32(f"{self.log}/{self.number}/{first}".encode())
 

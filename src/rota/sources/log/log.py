@@ -1,4 +1,4 @@
-"""A log for those who append: its partitions, each taken when it is first appended to.
+"""Appending to a log: its partitions, each locked when it is first appended to.
 
 A record with a key goes to the partition that the key's CRC-32 names, as librdkafka shares keys out; records without
 one go to the partitions in turn, a whole call to one. All calls block; an event loop makes them in a thread.
@@ -78,7 +78,7 @@ class Log:
             ]
 
     def truncate(self, partition: int, before: int) -> int:
-        """Have no records below an offset; the offset at which the partition starts now."""
+        """Delete the records below an offset; returns the offset at which the partition starts now."""
         with self._lock:
             return self._writer(partition).truncate(before)
 
@@ -100,7 +100,7 @@ class Log:
         return described
 
     def close(self) -> None:
-        """Have everything on disk, and let others append."""
+        """Sync everything to disk, and release the locks."""
         self._over.set()
         if self._syncing is not None:
             self._syncing.join()
@@ -147,5 +147,5 @@ class Log:
         while not self._over.wait(period.total_seconds()):
             with self._lock:
                 for writer in self._writers.values():
-                    with suppress(Unknown):  # the writer takes nothing more, and says so to whoever appends
+                    with suppress(Unknown):  # the writer accepts nothing more, and raises at the next append
                         writer.sync_if_due()

@@ -93,7 +93,7 @@ class PartitionReader:
         return taken
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._segment is not None:
             self._segment.close()
             self._segment = None

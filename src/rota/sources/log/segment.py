@@ -37,7 +37,7 @@ class LogSegment:
             return False
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._file)
 
     def read(self, position: int, size: int) -> bytes:

@@ -1,7 +1,7 @@
 """The source on an embedded log: `log:///path/name` (`sources.log.settings` has the options).
 
-Readers look at the files themselves, in a thread, and need nobody who serves them. At the end they look again and
-again, the longer nothing comes the less often, up to `poll`. What they read ahead is a chunk of a segment at most.
+Readers read the files themselves, in a thread, without a server. At the end of the log they poll, less often the longer
+nothing arrives, up to `poll`. They read ahead at most one chunk of a segment.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ class LogSource:
         return await ThreadedReader.opened(LogCursor(self._place), self._place.shown, self._poll, offsets)
 
     async def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: no resources are held."""
 
     async def _known(self, partitions: Iterable[int]) -> list[int]:
         """These partitions; NotFound names one that is not there."""
@@ -123,5 +123,5 @@ class LogCursor:
 
 
 def unusable(place: LogFolder, error: OSError) -> Unavailable:
-    """What to say when files cannot be read."""
+    """The error for files that cannot be read."""
     return Unavailable(f"source {place.shown}: {error.strerror}; make the folder readable")

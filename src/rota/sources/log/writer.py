@@ -1,12 +1,12 @@
 """Appending to one partition: one process at a time, which holds the partition's lock.
 
 `append` returns when its records are where the policy wants them: `ALWAYS` on disk, `NEVER` in the kernel's hands, and
-with a duration at most that much later on disk (`sync_if_due`, which somebody has to call). A process that is killed
+with a duration at most that much later on disk (the owner must call `sync_if_due`). A process that is killed
 loses nothing under any of them; a machine that loses power loses what was not on disk.
 
-What an earlier life left half written at the end of the last segment is cut off when a writer begins, and `torn` says
-how many bytes: nobody was told that they are there. A full disk is Unavailable, and nothing of the records was kept. A
-disk that fails to sync is Unknown, and the writer takes nothing more: what is there, its successor will see.
+A half-written end of the last segment, left by an earlier process, is cut off when a writer begins, and `torn` says how
+many bytes that were: their append never returned. A full disk is Unavailable, and none of the records was kept. A disk
+that fails to sync is Unknown, and the writer accepts nothing more: its successor will find what is there.
 """
 
 import fcntl
@@ -36,7 +36,7 @@ PARTS_OF_AGE = 10
 
 
 class PartitionWriter:
-    """The one who appends to a partition."""
+    """The writer of one partition; it holds the partition's lock."""
 
     def __init__(self, partition: PartitionFolder, meta: Meta, fsync: Fsync, clock: Clock, shown: str) -> None:
         self.torn = 0
@@ -109,7 +109,7 @@ class PartitionWriter:
         return max(self._partition.load_start(), self._partition.segments()[0])
 
     def close(self) -> None:
-        """Have it on disk, and let others append."""
+        """Sync it to disk, and release the lock."""
         if self._file >= 0:
             with suppress(Unknown):
                 if self._is_dirty and not self._is_broken:

@@ -36,10 +36,10 @@ OPTIONS: tuple[tuple[str, int | str], ...] = (
     ("grpc.enable_http_proxy", 0),  # a store is a neighbour; a proxy for the web is not the way to it
     ("grpc.max_receive_message_length", -1),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    # Not a wait: how long one attempt to connect may take at least. A member 100 ms away must have a chance.
+    # Not a wait but the least time that one attempt to connect gets. A member 100 ms away must be reachable.
     ("grpc.min_reconnect_backoff_ms", 1000),
     ("grpc.max_reconnect_backoff_ms", 1000),
-    ("grpc.keepalive_time_ms", 10_000),  # etcd hangs up on who pings more often than every 5 s
+    ("grpc.keepalive_time_ms", 10_000),  # etcd disconnects a client that pings more often than every 5 s
     ("grpc.keepalive_timeout_ms", 3000),
     ("grpc.http2.ping_timeout_ms", 3000),
     ("grpc.http2.max_pings_without_data", 0),
@@ -120,7 +120,7 @@ class EtcdClient:
         await self._call(self._compact, request)
 
     async def grant(self, request: pb.LeaseGrantRequest) -> pb.LeaseGrantResponse:
-        """A new lease; one whose answer got lost has no keys and ends by itself."""
+        """Grant a lease; one whose answer got lost has no keys and expires by itself."""
         return await self._call(self._lease_grant, request)
 
     async def revoke(self, request: pb.LeaseRevokeRequest) -> None:
@@ -132,11 +132,11 @@ class EtcdClient:
         return await self._call(self._keep_alive_once, request)
 
     async def time_to_live(self, request: pb.LeaseTimeToLiveRequest) -> pb.LeaseTimeToLiveResponse:
-        """Ask after a lease; a TTL of -1 says that it has ended."""
+        """Query a lease; a TTL of -1 says that it has ended."""
         return await self._call(self._lease_time_to_live, request)
 
     async def watch(self, request: Callable[[], pb.WatchRequest]) -> AsyncGenerator[pb.WatchResponse, None]:
-        """Answers to `request`, for ever: when a stream ends, a new one is made with a new request."""
+        """Answers to `request`, until cancelled: when a stream ends, a new one is made with a new request."""
         waits, was_denied = _waits(), False
         while True:
             metadata = self._metadata
@@ -217,10 +217,10 @@ class EtcdClient:
         return (("token", response.token),)
 
     async def _let_in_again(self, why: Denied, metadata: Metadata, *, was_denied: bool) -> bool:
-        """Log in for a watch that was turned away, and say whether it worked; raises `why` where that cannot help.
+        """Log in for a watch that was refused, and return whether that worked; raises `why` where it cannot help.
 
-        Older etcds say "permission denied" to a watch that shows a stale token, so the first time that is no final
-        word either.
+        Older etcds answer "permission denied" to a watch with a stale token, so the first such answer is not final
+        either.
         """
         if self._user is None or (was_denied and not isinstance(why, StaleToken)):
             raise why

@@ -6,13 +6,13 @@ places a member's clock within a second; several, taken at different fractions o
 member that does not answer is taken to be where it would be by its last answers, for some hours; where clocks remain in
 two minds the earlier one counts, so that nothing is done before its time.
 
-What is told is the lower bound, so that nobody acts before the members' clocks say so; it is behind by up to a second
-at first. From then on the members are asked every tenth of a second until one is seen to tick, and then just when it
-is thought to tick, which halves the bounds each time: a second later it is behind by tenths, and soon by hundredths.
+The result is the lower bound, so that no node acts before the members' clocks say so; it is behind by up to a second at
+first. From then on the members are asked every tenth of a second until one is seen to tick, and then at the expected
+moment of a tick, which halves the bounds each time: a second later it is behind by tenths, and soon by hundredths.
 
 Members are asked at most every 30 s after that; in between the local monotonic clock carries on. The price: a stepped
 clock is noticed up to 30 s late. Nothing's uniqueness rests on it.
-A member that serves HTTP on another port only (`--listen-client-http-urls`) has no say.
+A member that serves HTTP on another port only (`--listen-client-http-urls`) is not counted.
 """
 
 import asyncio
@@ -45,10 +45,10 @@ STEP = 0.1
 """Seconds between two rounds of asking while no tick was seen."""
 
 ROUNDS = 16
-"""Rounds to narrow the bounds down with, at most: on a slow way to a member they never become fine."""
+"""The most rounds to narrow the bounds: with a slow connection to a member they never become narrow."""
 
 HELD = 6 * 3600.0
-"""Seconds for which the clock of a member counts that does not answer any more."""
+"""Seconds for which the clock of a member that no longer answers still counts."""
 
 DRIFT = 0.0005
 """How many seconds per second two clocks may drift apart: as fast as NTP turns one."""
@@ -71,11 +71,12 @@ class Estimate(msgspec.Struct, frozen=True):
 
     @property
     def width(self) -> float:
-        """How much is not known."""
+        """The distance between the bounds."""
         return self.high - self.low
 
     def until_telling(self, now: Instant) -> float:
-        """Seconds until an answer tells much: when the clock ticks, if it stands in the middle of the bounds."""
+        """Seconds until an answer narrows the bounds most: when the clock ticks, if it is in the middle of the
+        bounds."""
         until_tick = -(now + (self.low + self.high) / 2) % RESOLUTION
         return until_tick if self.width <= 2 * STEP else min(until_tick, STEP)
 
@@ -113,7 +114,7 @@ class AgreedClock:
 
     async def now(self) -> datetime:
         """The agreed time; Unavailable if it is time to ask and no member answers."""
-        if not self._is_good:  # else nobody waits for a member that does not answer while bounds are narrowed down
+        if not self._is_good:  # otherwise no caller waits for a silent member while bounds are narrowed
             async with self._asking:
                 if not self._is_good:
                     await self._agree()
@@ -125,13 +126,13 @@ class AgreedClock:
         return self._good_until is not None and self._clock.monotonic() < self._good_until
 
     async def close(self) -> None:
-        """Ask no more."""
+        """Stop asking."""
         if self._narrowing is not None:
             self._narrowing.cancel()
             await asyncio.wait([self._narrowing])
 
     async def _agree(self) -> None:
-        """Ask all; the median offset of those members that answer, or did lately, counts until the next round."""
+        """Ask all members; the median offset of those that answer, or did lately, counts until the next round."""
         readings = await asyncio.gather(*map(self._ask, self._members), return_exceptions=True)
         answered = {}
         for member, reading in zip(self._members, readings, strict=True):
@@ -148,7 +149,7 @@ class AgreedClock:
         self._good_until = Instant(now + PERIOD)
 
     def _narrow_down(self) -> None:
-        """Begin to, unless it is under way or done."""
+        """Start narrowing the bounds, unless it is under way or done."""
         if self._widest().width > FINE and (self._narrowing is None or self._narrowing.done()):
             self._narrowing = asyncio.create_task(self._ask_for_ticks(), name="narrow the clock of etcd down")
 
@@ -161,7 +162,7 @@ class AgreedClock:
                 try:
                     await self._agree()
                 except Unavailable:
-                    return  # who asks next for the time is told
+                    return  # the next call of `now` raises the error
 
     def _widest(self) -> Estimate:
         return max(self._answered, key=lambda estimate: estimate.width)
@@ -181,7 +182,7 @@ def members_clock(settings: EtcdSettings, clock: Clock) -> AgreedClock:
 
 
 def _read(member: EtcdEndpoint, tls: EtcdTls | None, timeout: float, clock: Clock) -> ClockReading:
-    """One member's clock, by HTTP; OSError if there is none to be had. Blocks."""
+    """One member's clock, by HTTP; OSError if it is not available. Blocks."""
     with closing(http.client.HTTPConnection(member.host, member.port)) as connection:
         connection.sock = _connected(member, tls, timeout)
         try:

@@ -1,4 +1,4 @@
-"""Endpoints: where etcd's members listen, and how gRPC is told.
+"""Endpoints: where etcd's members listen, and the target that gRPC gets.
 
 One host becomes a name that gRPC resolves itself, again and again, so it may move. gRPC takes several members only
 as a list of addresses: those are resolved once, at opening, and all must be of one family. A member that has no
@@ -41,7 +41,7 @@ def parse(text: str) -> EtcdEndpoint:
 
 
 async def target(endpoints: Sequence[EtcdEndpoint], store: str) -> str:
-    """What gRPC calls these endpoints."""
+    """The gRPC target of these endpoints."""
     if len(endpoints) == 1:
         return f"dns:///{endpoints[0]}"
     found = dict(zip(endpoints, await asyncio.gather(*map(_addresses, endpoints)), strict=True))

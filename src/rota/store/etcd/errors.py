@@ -1,8 +1,8 @@
-"""What gRPC and etcd say when a call fails, in Rota's words.
+"""Errors of gRPC and etcd, translated into Rota's.
 
-The question for a commit is whether etcd may have applied it. Only what is listed under NOT_SENT and NOT_DONE says
-for certain that it did not: the call never left, or etcd turned it down before it wrote. Everything else, from a
-time-out to a change of leader, is Unknown. Reads change nothing, so they are Unavailable throughout.
+The question for a commit is whether etcd may have applied it. Only the errors in NOT_SENT and NOT_DONE prove that it
+did not: the call was never sent, or etcd refused it before it wrote. Everything else, from a timeout to a change of
+leader, is Unknown. Reads change nothing, so their errors are always Unavailable.
 """
 
 import grpc
@@ -20,7 +20,7 @@ NOT_DONE = {
     "etcdserver: too many requests": "try again later",
     "etcdserver: mvcc: database space exceeded": "compact and defragment etcd, then disarm its alarm",
 }
-"""What etcd says before it does anything, and the next move."""
+"""Errors that etcd returns before it does anything, each with what to do."""
 
 COMPACTED = "etcdserver: mvcc: required revision has been compacted"
 FUTURE = "etcdserver: mvcc: required revision is a future revision"
@@ -58,7 +58,7 @@ def is_stale_token(error: grpc.aio.AioRpcError) -> bool:
 
 
 def translate(error: grpc.aio.AioRpcError, store: str, *, is_write: bool) -> RotaError:
-    """What the caller of the store is told; `is_write` if the call may have changed something."""
+    """The error for the caller of the store; `is_write` if the call may have changed something."""
     code, text = error.code(), _text(error)
     if code == grpc.StatusCode.PERMISSION_DENIED or is_stale_token(error) or text.startswith(DENIED):
         denied = StaleToken if is_stale_token(error) else Denied
@@ -75,7 +75,8 @@ def translate(error: grpc.aio.AioRpcError, store: str, *, is_write: bool) -> Rot
 
 
 def is_from_there(error: BaseException | None) -> bool:
-    """Does a failed call show that etcd was reached? One that hangs up before the first call may just want TLS."""
+    """Does a failed call show that etcd was reached? A server that disconnects before the first call may require
+    TLS."""
     if not isinstance(error, grpc.aio.AioRpcError) or error.code() != grpc.StatusCode.UNAVAILABLE:
         return False
     return not _text(error).startswith(NOT_SENT)

@@ -1,4 +1,4 @@
-"""Settings: what an `etcd://` URL says.
+"""Settings in an `etcd://` URL.
 
     etcd://[user@]host[:2379][,host…][/namespace][?option=value&…]
 
@@ -27,7 +27,7 @@ DEFAULT_NAMESPACE = "/rota"
 
 @dataclass(frozen=True, kw_only=True)
 class EtcdTls:
-    """What we show to etcd, and what we ask of it."""
+    """Our certificate, and the authority that etcd's must be signed by."""
 
     authority: bytes | None
     certificate: bytes | None

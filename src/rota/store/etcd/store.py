@@ -1,11 +1,11 @@
 """The store on etcd: `etcd://host:2379,host:2379/namespace`.
 
-A commit is one transaction of etcd, a lease one of its leases, a watch one of its watches that is taken up again
-when it breaks. Keys live below a namespace, `/rota` unless the URL names another, so `etcdctl get --prefix /rota`
-shows a fleet; a user needs a role on that prefix. Namespaces must not lie inside each other.
+A commit is one transaction of etcd, a lease one of its leases, a watch one of its watches, restarted when it breaks.
+Keys live below a namespace, `/rota` unless the URL names another, so `etcdctl get --prefix /rota` shows a fleet; a user
+needs a role on that prefix. Namespaces must not lie inside each other.
 
-Revisions and compaction are the whole etcd's, not the namespace's: between two commits of ours a revision may be
-missing, and `compact` takes the history of everybody on that etcd.
+Revisions and compaction belong to the whole etcd, not to the namespace: between two commits of ours a revision may be
+missing, and `compact` deletes the history of every user of that etcd.
 
 Beside the keys stands the version of their schema. A store of a newer version is not opened.
 """
@@ -61,7 +61,7 @@ class _Schema(msgspec.Struct):
 
 
 async def _check_schema(client: EtcdClient, names: NamespaceCodec, store: str, *, create: bool) -> None:
-    """Invalid unless the schema is ours; written, if that is wanted, where there is none."""
+    """Invalid unless the schema is ours; with `create` it is written where there is none."""
     key = names.schema_key
     found = await client.range(pb.RangeRequest(key=key))
     while not found.kvs:
@@ -95,7 +95,7 @@ async def _check_apart(client: EtcdClient, names: NamespaceCodec, store: str) ->
 
 
 async def _write_schema(client: EtcdClient, key: bytes, store: str) -> None:
-    """Write our version unless somebody was faster."""
+    """Write our version unless another process has done so."""
     request = pb.TxnRequest(
         compare=[pb.Compare(target=pb.Compare.CREATE, key=key, create_revision=0)],
         success=[pb.RequestOp(request_put=pb.PutRequest(key=key, value=msgspec.json.encode(_Schema(SCHEMA))))],
@@ -136,7 +136,7 @@ class EtcdStore:
             except Compacted:
                 if at is not None:
                     raise
-                # The revision of our first page went between two pages: read a newer one.
+                # The revision of our first page was compacted between two pages: read a newer one.
 
     async def commit(self, *writes: Write, expect: Iterable[Expect] = ()) -> Revision:
         expectations = rules.check_commit(writes, expect)
@@ -241,7 +241,7 @@ class EtcdStore:
         return Compacted(asked, await self.revision())
 
     async def _ended(self, writes: Sequence[Write]) -> LeaseId:
-        """Which of the writes' leases it was that etcd did not find."""
+        """The lease among those of the writes that etcd did not find."""
         *others, last = dict.fromkeys(write.lease for write in writes if isinstance(write, Put) and write.lease)
         for lease in others:
             answer = await self._client.time_to_live(pb.LeaseTimeToLiveRequest(ID=wire.lease_number(lease)))

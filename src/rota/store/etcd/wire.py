@@ -11,7 +11,7 @@ from rota.store.etcd.pb import etcd_pb2 as pb
 from rota.store.port import At, Entry, Expect, Put, Write
 
 NO_REVISION = -1
-"""What no key was ever written at; 0, in etcd, is how an absent key compares."""
+"""A revision at which no key was written; in etcd an absent key compares as 0."""
 
 
 class NamespaceCodec:
@@ -27,7 +27,7 @@ class NamespaceCodec:
         return self._namespace.decode()
 
     def around(self) -> "list[NamespaceCodec]":
-        """The namespaces that this one would be inside of, if they were in use."""
+        """The namespaces that would contain this one."""
         parts = str(self).split("/")
         return [NamespaceCodec("/".join(parts[:count])) for count in range(2, len(parts))]
 
@@ -36,7 +36,7 @@ class NamespaceCodec:
         return self._namespace + key.encode()
 
     def inward(self, key: bytes) -> Key:
-        """A key as the port has it; what a stranger wrote here may be no text, and must not stop a scan."""
+        """A key as the port has it; a key that another program wrote may be no text, and must not stop a scan."""
         return key[self._cut :].decode(errors="replace")
 
     def span(self, prefix: Key) -> tuple[bytes, bytes]:

@@ -1,21 +1,21 @@
 """Keeping a lease: renew it at a third of its ttl, and know until when its holder may act.
 
-The store ends a lease no sooner than one ttl after the last renewal was *asked for*; the keeper stops its holder a
-fifth of the ttl before that (`safe_until`), so whoever comes next finds nobody acting. While the store is out of
-reach the keeper goes on asking, also past that point: if the lease is still there when the store returns, so is the
+The store ends a lease no sooner than one ttl after the last renewal was *requested*; the keeper stops its holder a
+fifth of the ttl before that (`safe_until`), so the next holder never acts at the same time. While the store is out of
+reach the keeper goes on trying, even past that point: if the lease still exists when the store returns, so does the
 session, and nothing had to move. Only `LeaseLost` ends it.
 
-A network may lose answers alone. Every renewal then prolongs a lease whose holder has long stopped, and nobody can take
-its place. So after a renewal that failed the keeper first reads something, and renews only once that is answered. One
-renewal may go unheard, and with it a third of a ttl.
+A network may lose only the answers. Every renewal would then prolong a lease whose holder has long stopped, and no
+other node could take its place. So after a failed renewal the keeper first reads something, and renews only once that
+is answered. One renewal may be lost, and with it a third of a ttl.
 
 With `aside` (`store.leases.renewal`) the renewals run in a thread of their own, so that nothing on the holder's event
 loop delays them. `keep` still runs on that loop, and shows the thread that the loop turns. A loop that stands still for
 longer than `LONGEST_STILL` of a ttl is no longer renewed for: its node does nothing, and others take its place.
 
-The thread has a connection of its own, and so says nothing about that of the holder. So `keep` also asks the holder's
-store now and then. A holder that gets no answer for as long is not renewed for either: it can do nothing, however well
-the thread is connected.
+The thread has a connection of its own, which says nothing about the holder's connection. So `keep` also reads from the
+holder's store now and then. If the holder gets no answer for that long, its lease is not renewed either: it can do
+nothing, even if the thread is connected.
 """
 
 import asyncio
@@ -87,17 +87,17 @@ class LeaseKeeper:
 
     @property
     def safe_until(self) -> Instant:
-        """When the holder must have stopped, unless the lease is renewed before."""
+        """The time by which the holder must have stopped, unless the lease is renewed before."""
         return Instant(self._deadline - self._lease.ttl.total_seconds() / 5)
 
     @property
     def may_act(self) -> bool:
-        """Is it certain that nobody else holds what this lease protects?"""
+        """Is it certain that no other process holds what this lease protects?"""
         return self._clock.monotonic() < self.safe_until
 
     @property
     def least_left(self) -> float:
-        """Seconds that were left of the lease at the latest of its renewals."""
+        """The fewest seconds that were left of the lease when a renewal succeeded."""
         return self._least_left
 
     async def until_it_may_act(self) -> None:
@@ -129,7 +129,7 @@ class LeaseKeeper:
             asking.cancel()
 
     async def _ask_own_store(self) -> None:
-        """Note when the holder's own store answers; raises what says that it never will again."""
+        """Note when the holder's own store answers; raises an error that is permanent."""
         ttl = self._lease.ttl.total_seconds()
         while True:
             pause = ttl / 10
@@ -203,7 +203,8 @@ class LeaseKeeper:
     async def _answer(self, call: Awaitable[T]) -> T | None:
         """What a call returns; None if it fails."""
         try:
-            # A store may take longer to give up than the lease lasts; a second try in time is worth more than its word.
+            # A store may take longer to fail than the lease lasts; a second attempt in time is better than waiting for
+            # the error.
             async with asyncio.timeout(self._lease.ttl.total_seconds() / 4):
                 return await call
         except (Unavailable, Unknown, TimeoutError) as error:
@@ -221,4 +222,4 @@ def _call_on(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
 
 
 def _nobody() -> None:
-    """Nobody wants to know."""
+    """Do nothing: no callback was given."""

@@ -4,7 +4,7 @@ The agent's event loop answers callers, plans, and talks to workers. Anything th
 node its lease, and with it everything that the node runs. So leases are renewed here, where nothing else runs. A
 computation in another thread shares the interpreter with this one, which takes turns every 5 ms.
 
-A thread that renews for a loop that hangs would keep a node in the fleet that does nothing. `store.leases.keeper`
+A thread that renewed for a hanging loop would keep a node in the fleet that does nothing. `store.leases.keeper`
 therefore renews only while the loop has shown a sign of life within `keeper.LONGEST_STILL` of a ttl.
 
 `memory://` lives on the event loop of its process and has no other end: its leases are renewed on that loop.
@@ -51,10 +51,10 @@ async def renewal_thread(text: str, clock: Clock) -> AsyncIterator["RenewalThrea
 
 @runtime_checkable
 class HasChores(Protocol):
-    """A store that does something beside its operations."""
+    """A store that has background tasks beside its operations."""
 
     async def stop_chores(self) -> None:
-        """Only answer from now on: another store of this process does the rest."""
+        """Stop the background tasks: another store of this process runs them."""
 
 
 class RenewalThread:
@@ -101,7 +101,7 @@ class RenewalThread:
     async def stop(self) -> None:
         """Close the store and end the thread."""
         if self._loop is not None:
-            with suppress(RuntimeError):  # it has ended by itself
+            with suppress(RuntimeError):  # the thread has ended by itself
                 self._loop.call_soon_threadsafe(self._stopping.set)
         if self._thread.ident is not None:
             await asyncio.to_thread(self._thread.join, STOP)
@@ -109,7 +109,7 @@ class RenewalThread:
     def _run(self) -> None:
         try:
             asyncio.run(self._serve())
-        except BaseException as error:  # the caller of `start` has to know; later, whoever runs something here
+        except BaseException as error:  # the caller of `start` gets the error; later, the callers of `run` do
             self._tell(partial(_fail, self._opened, error))
         finally:
             self._tell(partial(_succeed, self._ended))
@@ -152,4 +152,4 @@ def _succeed(future: "asyncio.Future[None]") -> None:
 def _fail(opened: "asyncio.Future[None]", error: BaseException) -> None:
     if not opened.done():
         opened.set_exception(error)
-        opened.exception()  # nobody may be waiting any more
+        opened.exception()  # the waiting caller may be gone

@@ -1,7 +1,6 @@
-"""What each database says differently, and the named queries in its words.
+"""The SQL dialect of each database, and the named queries in it.
 
-A `Dialect` fills the braces of `queries.sql`. The queries it makes are data; running them is the connection module's
-business.
+A `Dialect` fills the braces of `queries.sql`. The queries it makes are data; the connection modules run them.
 """
 
 import json
@@ -21,20 +20,20 @@ _NAMED = re.compile(r"^-- name: (\w+)\n(.*?)(?=^--|\Z)", re.MULTILINE | re.DOTAL
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """One database's way of saying things."""
+    """The parts of the queries that differ in one database."""
 
     name: str
     now_ms: str
     """The database's clock in milliseconds since 1970."""
 
     bump: str
-    """Raise the counter by one parameter and return where it stands then."""
+    """Add a parameter to the counter and return the new value."""
 
     or_update: str
-    """What an insertion of a live key does when the key is there."""
+    """The clause for inserting a live key that exists."""
 
     or_keep: str
-    """What an insertion of a piece of a run's log does when that is there."""
+    """The clause for inserting a piece of a run's log that exists."""
 
     forget_output: str
     """Delete output of some runs: at most as many rows as its last parameter says."""
@@ -43,29 +42,29 @@ class Dialect:
     """A parenthesised list made from one parameter."""
 
     keys_parameter: Callable[[Sequence[str]], object]
-    """That parameter, from the keys."""
+    """The function that makes that parameter from the keys."""
 
     log_rows: str = "VALUES (?, ?, ?, ?, ?)"
     live_rows: str = "VALUES (?, ?, ?, ?, ?)"
-    """Rows of the log, and of the keys that exist."""
+    """Values of the rows of the log, and of the live keys."""
 
     log_places: str = "revision = ? AND key = ?"
-    """Where rows of the log stand."""
+    """The condition that selects rows of the log."""
 
     by_columns: frozenset[str] = frozenset()
     """Batches whose rows all go in one execution, as one list for each column."""
 
     for_update: str = "FOR UPDATE"
-    """What locks the selected row; nothing where the transaction itself is the lock."""
+    """The clause that locks the selected row; empty where the transaction itself is the lock."""
 
     placeholders: Callable[[], Iterator[str]] = lambda: iter(lambda: "?", None)
-    """What stands for each parameter of a query."""
+    """The placeholder of each parameter of a query."""
 
     names: Mapping[str, str] = field(default_factory=dict)
     """Columns that must be quoted; keywords are written in capitals, so that no keyword is meant."""
 
     instead: Mapping[str, str] = field(default_factory=dict)
-    """Names of queries, and of those that take their place here."""
+    """Names of queries → the queries that replace them here."""
 
     @cached_property
     def queries(self) -> Mapping[str, str]:
@@ -106,8 +105,8 @@ SQLITE = Dialect(
 POSTGRESQL = Dialect(
     name="postgresql",
     now_ms="(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint",
-    # The listeners are told in the same breath; they hear it when the transaction commits, and not if it does not. The
-    # name says whose commit it was.
+    # The listeners are notified by the same statement; they hear it when the transaction commits, and not if it does
+    # not. # The name says whose commit it was.
     bump=(
         f"WITH bumped AS ({RETURNING_BUMP}) SELECT revision FROM bumped, "
         "pg_notify('rota_' || current_schema(), current_setting('application_name'))"
@@ -130,7 +129,7 @@ POSTGRESQL = Dialect(
 
 MYSQL = Dialect(
     name="mysql",
-    # Not by NOW: an hour of local time comes twice when summer time ends, and which of the two it is cannot be told.
+    # Not by NOW: an hour of local time occurs twice when summer time ends, and the two cannot be distinguished.
     now_ms="(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000)",
     bump="UPDATE rota_counter SET revision = LAST_INSERT_ID(revision + ?) WHERE id = 1",
     or_keep="ON DUPLICATE KEY UPDATE place = VALUES(place)",

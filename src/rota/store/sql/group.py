@@ -1,10 +1,10 @@
 """Group commit: commits that are wanted at the same time share one transaction.
 
-A transaction costs a few round trips and a sync of the disk, whatever is in it. While one is under way the next
-commits gather, and then go together, each under its own revision and with its own outcome. A commit that comes alone
-goes at once; nothing ever waits for company.
+A transaction costs a few round trips and a sync of the disk, whatever its size. While one is under way the next commits
+are collected, and then sent together, each under its own revision and with its own outcome. A single commit is sent at
+once; none is ever delayed to wait for others.
 
-A caller that is cancelled takes only its own request back. What was sent already may still happen, as ever.
+A cancelled caller withdraws only its own request. A request that was sent already may still be carried out.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ MOST = 64
 """Requests in one transaction."""
 
 MOST_BYTES = 2 * 1024 * 1024
-"""Roughly how much they may hold together: databases refuse very large statements."""
+"""Roughly how many bytes they may have together: databases refuse very large statements."""
 
 Write = Callable[[Sequence[CommitRequest]], Awaitable[list[Outcome]]]
 
@@ -32,7 +32,7 @@ class QueuedRequest:
         self.future: asyncio.Future[Revision] = asyncio.get_running_loop().create_future()
 
     def settle(self, outcome: Outcome | Exception) -> None:
-        """Tell whoever waits, if anybody still does."""
+        """Give the outcome to the caller, if it still waits."""
         if self.future.done():
             return
         if isinstance(outcome, Exception):
@@ -76,13 +76,14 @@ class GroupCommitter:
             await asyncio.wait([self._sending])
 
     def _refuse_waiting(self, error: RotaError) -> None:
-        """The store fails: who waits behind that would only wait as long again. None of them was sent."""
+        """Fail the waiting requests: the store is away, and each would only wait as long again. None of them was
+        sent."""
         told = Unavailable(str(error)) if isinstance(error, Unknown) else error
         while self._waiting:
             self._waiting.popleft().settle(told)
 
     def _go_on(self) -> None:
-        """Send what gathered meanwhile, in a task of its own: whoever was first is done."""
+        """Send what was collected meanwhile, in a task of its own: the caller that sent the first group is done."""
         self._is_busy = bool(self._waiting)
         if self._is_busy:
             self._sending = asyncio.create_task(self._send(), name="group commit")
@@ -98,7 +99,7 @@ class GroupCommitter:
         except RotaError as error:
             outcomes = [error] * len(group)
             self._refuse_waiting(error)
-        except Exception as bug:  # those who wait must hear of it
+        except Exception as bug:  # the waiting callers must get the error
             outcomes = [bug] * len(group)
         finally:
             self._go_on()
@@ -106,7 +107,7 @@ class GroupCommitter:
             waiting.settle(outcome)
 
     def _take(self) -> list[QueuedRequest]:
-        """The next group: requests that are still wanted, in the order they came."""
+        """The next group: requests whose callers still wait, in order of arrival."""
         group: list[QueuedRequest] = []
         size = 0
         while self._waiting and len(group) < MOST and size < MOST_BYTES:

@@ -1,7 +1,7 @@
 """The store over SQL: the log algorithm, run by any driver.
 
-`LogStore` keeps three things going beside the operations: watches read the log and then wait for the pulse; the pulse
-is raised by commits of this process, by word from other processes, and by a poll behind both, because word gets lost;
+`LogStore` runs three things beside the operations: watches read the log and then wait for the pulse; the pulse is
+raised by commits of this process, by notifications from other processes, and by a poll, because notifications get lost;
 the sweep ends leases (`store.sql.sweep` decides which).
 """
 
@@ -33,29 +33,29 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 PACE = 0.01
-"""Seconds from one reading of the log for all watches to the next: a commit that comes alone is read at once, and those
-of a burst together."""
+"""Seconds from one reading of the log for all watches to the next: a single commit is read at once, those of a burst
+together."""
 
 SCAN = 5000
 """Entries that a scan without a limit reads at once."""
 
 FEW = 2
-"""So many watches of a process read for themselves: they may want little of what there is."""
+"""Up to this many watches of a process each read for themselves: they may need little of the log."""
 
 
 class Pulse:
-    """Beats when there may be something new; counted, so that no beat is missed between reading and waiting.
+    """Beats when the log may have grown; counted, so that no beat is missed between reading and waiting.
 
-    A beat is a hint and carries nothing: what is true is read from the log.
+    A beat is a hint without content: the log has the facts.
     """
 
     def __init__(self) -> None:
         self.count = 0
         self._waiting: dict[asyncio.Future[None], Revision] = {}
-        """Who waits, and up to where they have read."""
+        """The waiting watches, and the revision up to which each has read."""
 
     def beat(self) -> None:
-        """Wake everybody who waits."""
+        """Wake all that wait."""
         self.count += 1
         for future in self._waiting:
             if not future.done():
@@ -63,7 +63,7 @@ class Pulse:
         self._waiting.clear()
 
     async def past(self, count: int, reached: Revision) -> None:
-        """Wait for a beat after that one, having read up to a revision."""
+        """Wait for a beat after the given one, having read up to a revision."""
         while self.count <= count:
             future = asyncio.get_running_loop().create_future()
             self._waiting[future] = reached
@@ -74,11 +74,12 @@ class Pulse:
 
     @property
     def is_awaited(self) -> bool:
-        """Does anybody wait?"""
+        """Does any watch wait?"""
         return bool(self._waiting)
 
     def is_missed(self, newest: Revision) -> bool:
-        """Does anybody wait who has not read up to there? A database of several servers may have told them less."""
+        """Does a watch wait that has not read up to this revision? With several database servers it may have seen
+        less."""
         return any(reached < newest for reached in self._waiting.values())
 
 
@@ -103,7 +104,7 @@ class LogStore:
         self._pulse = Pulse()
         self._seen = Revision(0)
         self._rewound: Rewound | None = None
-        self._cleared = Revision(0)  # a process that has just begun looks through the whole log once
+        self._cleared = Revision(0)  # a process that has just started reads the whole log once
         self._committer = GroupCommitter(self._commit)
         self._tail = Tail(partial(self._read_past, "/"), lambda: self._pulse.count)
         self._watching = 0
@@ -126,7 +127,7 @@ class LogStore:
         ]
 
     async def stop_chores(self) -> None:
-        """Only answer from now on: another store of this process listens, polls and sweeps."""
+        """Stop the background tasks: another store of this process listens, polls and sweeps."""
         chores, self._chores = self._chores, []
         for chore in chores:
             chore.cancel()
@@ -185,7 +186,8 @@ class LogStore:
             self._watching -= 1
 
     async def _rest(self, prefix: Key, after: Revision, beat: int) -> Revision:
-        """Wait until there may be something new for a watch; up to where there certainly is nothing."""
+        """Wait until there may be something new for a watch; returns the revision up to which there is certainly
+        nothing."""
         if self._watching > FEW:
             return await self._tail.rest(prefix, after)
         await self._pulse.past(beat, after)
@@ -210,7 +212,7 @@ class LogStore:
         try:
             await self._write(partial(transactions.grant, lease, round(ttl / timedelta(milliseconds=1))))
         except Unknown as error:
-            # If it was granted after all it ends by itself, for nobody knows its name.
+            # If it was granted after all it expires by itself, as no process knows its id.
             raise Unavailable(str(error)) from error
         self._own.add(lease)
         return Lease(lease, ttl, Instant(asked + ttl.total_seconds()))
@@ -286,7 +288,8 @@ class LogStore:
 
     @contextmanager
     def _unless_rewound(self) -> Iterator[None]:
-        """Once the store was seen to have gone back, nothing works any more: later it may look all right again."""
+        """Raise Rewound once the store was seen to have gone back: it may look intact again later, but must not be
+        used."""
         if self._rewound is not None:
             raise Rewound(self._rewound.at, self._rewound.seen)
         try:
@@ -309,7 +312,7 @@ class LogStore:
                 newest = await self.revision()
             except Unavailable:
                 continue
-            except Exception:  # let those who watch run into it: they have somebody to tell
+            except Exception:  # let the watches meet the error: they can raise it to their callers
                 newest = Revision(-1)
             # Also if it is less: the watches will find out what that means.
             found_nothing += 1
@@ -318,7 +321,7 @@ class LogStore:
                 self._pulse.beat()
 
     async def _feed(self) -> None:
-        """Read the end of the log for the watches that rest."""
+        """Read the end of the log for the waiting watches."""
         while True:
             await self._tail.is_wanted.wait()
             beat, began = self._pulse.count, self._clock.monotonic()
@@ -345,7 +348,7 @@ class LogStore:
                         self._tell()
             except (Unavailable, Unknown) as error:
                 log.debug("sweep put off", extra={"why": str(error)})
-            except Exception:  # without a sweep no lease ends: whatever it was, go on
+            except Exception:  # without a sweep no lease ends: continue after any error
                 log.exception("leases not swept")
 
 

@@ -33,7 +33,7 @@ TEXT = frozenset({"key", "id", "lease", "run"})
 
 NO_DATABASE = 1049
 NOT_NOW = frozenset({1040, 1053, 1927, 2006, 2013})
-"""Too many connections; it shuts down; this connection was killed, is gone, was lost."""
+"""Error numbers: too many connections, shutdown, connection killed, connection gone, connection lost."""
 
 
 async def open(url: StoreUrl, clock: Clock, *, create: bool) -> Store:
@@ -101,10 +101,10 @@ class MysqlDriver(RemoteDriver[MysqlLink]):
         return MYSQL.keys_parameter(keys)
 
     def listen(self, heard: Callable[[], None]) -> None:
-        """Nobody can tell us."""
+        """Do nothing: MySQL has no notifications."""
 
     def tell(self) -> None:
-        """We cannot tell anybody."""
+        """Do nothing: MySQL has no notifications."""
 
     async def close(self) -> None:
         await self._pool.close()
@@ -125,15 +125,15 @@ class MysqlDriver(RemoteDriver[MysqlLink]):
 
     async def _connect(self) -> MysqlLink:
         connection = asyncmy.connection.Connection(**self._arguments)
-        # Our own time limit counts. Its one is a wait_for, which before Python 3.12 forgets that it was cancelled if
-        # the connection is made in the same moment; what follows would then wait for ever.
+        # Our own time limit counts. The driver's is a wait_for, which before Python 3.12 swallows a cancellation if the
+        # # connection is made in the same moment; what follows would then wait without end.
         connection._connect_timeout = None
         await connection.connect()
         link = MysqlLink(connection)
         try:
             await link.cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            # What we have given up the server should give up too, and a process that was frozen in the middle of a
-            # commit must not hold the counter against all others.
+            # The server should abandon what we have abandoned, and a process that was frozen in the middle of a commit
+            # must # not keep the counter locked for all others.
             wait = max(1, round(self._timeout.total_seconds()))
             await link.cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {wait}")
             await limit_idleness(link.cursor, rules.IDLE_MS // 1000)
@@ -170,7 +170,7 @@ class MysqlDriver(RemoteDriver[MysqlLink]):
 
 
 def connect_arguments(url: StoreUrl, options: Options, timeout: timedelta) -> dict[str, Any]:
-    """What asyncmy needs to know."""
+    """The arguments of asyncmy's connect."""
     if len(url.hosts) != 1 or len(url.path) < 2:
         raise Invalid(f"store {url}: write mysql://user@host:3306/database")
     host, port = url.host_and_port(3306)

@@ -1,11 +1,11 @@
 """Nudges between the processes that share one SQLite file.
 
-SQLite cannot tell one process that another has committed. So each process that wants to know binds a datagram socket
-in the folder `<file>.nudge`, and whoever commits sends an empty message to every socket in there. Watching then costs
-nothing while nothing happens.
+SQLite cannot notify one process of another's commit. So each process that watches binds a datagram socket in the folder
+`<file>.nudge`, and a process that commits sends an empty message to every socket in there. An idle watch then costs
+nothing.
 
 Nudges are hints. A full socket buffer, an unreadable folder or a missing feature loses some, and the poll of
-`store.sql.log` finds what they missed. A socket whose owner died is removed by the next one who cannot reach it.
+`store.sql.log` finds what they missed. A socket whose owner died is removed by the next process that cannot reach it.
 
 Socket addresses hold about a hundred bytes, and paths may be longer: on Linux the folder is then named through
 /proc/self/fd. Elsewhere such a long path has no nudges.
@@ -38,7 +38,7 @@ class Nudges:
         self._heard: Callable[[], None] = lambda: None
 
     def listen(self, heard: Callable[[], None]) -> None:
-        """Call `heard` when another process tells of commits."""
+        """Call `heard` when another process has committed."""
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             self._directory = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -65,7 +65,7 @@ class Nudges:
     def close(self) -> None:
         """Leave the folder."""
         if self._socket is not None:
-            with contextlib.suppress(RuntimeError):  # the loop is gone: nobody reads any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the socket is not read any more
                 asyncio.get_running_loop().remove_reader(self._socket)
             self._socket.close()
             self._socket = None

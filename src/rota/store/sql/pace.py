@@ -1,7 +1,7 @@
 """How often a store is polled for commits of other processes. Pure.
 
-The poll is all that MySQL has, so it is short there; a thousand processes that poll ten times a second would be most of
-what such a database does. So it becomes longer with the size of the fleet, and a little while nothing happens.
+MySQL has only the poll, so its interval is short there; a thousand processes that poll ten times a second would be most
+of the database's load. So the interval grows with the size of the fleet, and a little while nothing happens.
 """
 
 CROWD = 100

@@ -1,7 +1,7 @@
 """PostgreSQL: connections, and what only PostgreSQL says.
 
 `postgresql://user@host:5432/database?schema=rota`. The tables live in a schema, `public` unless told otherwise. Commits
-are told by NOTIFY; a connection of its own listens. Behind a pooler that hands out connections per transaction set
+are announced by NOTIFY; a connection of its own listens. Behind a pooler that hands out connections per transaction set
 `?statement_cache_size=0`.
 """
 
@@ -42,7 +42,7 @@ NOT_NOW = (
     asyncpg.OperatorInterventionError,
     asyncpg.TooManyConnectionsError,
 )
-"""Said by a server that starts, stops or is full, and by the driver when one hangs up."""
+"""Errors of a server that starts, stops or is full, and of the driver when the server disconnects."""
 
 BEGIN_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -127,7 +127,7 @@ class PostgresDriver(RemoteDriver[PostgresLink]):
         self._listening = asyncio.create_task(self._listen(heard), name="store listen")
 
     def tell(self) -> None:
-        """The commit itself has told them."""
+        """Do nothing: the commit itself sent the NOTIFY."""
 
     async def write(self, steps: Callable[[], Steps[T]]) -> T:
         try:
@@ -209,7 +209,7 @@ class PostgresDriver(RemoteDriver[PostgresLink]):
                 log.warning("ended sessions of frozen writers", extra={"store": self._store, "count": len(ended)})
 
     async def _listen(self, heard: Callable[[], None]) -> None:
-        """Hear of commits for ever; after each break the poll finds what was missed."""
+        """Listen for commits until cancelled; after each break the poll finds what was missed."""
         waits = delays(timedelta(milliseconds=100), timedelta(seconds=2), random)
         while True:
             try:
@@ -227,13 +227,13 @@ class PostgresDriver(RemoteDriver[PostgresLink]):
             await asyncio.sleep(next(waits).total_seconds())
 
     def _told(self, heard: Callable[[], None], connection: Any, pid: int, channel: str, name: str) -> None:
-        """Somebody committed; that we did so we know."""
+        """Handle a notification of a commit; our own commits are known already."""
         if name != self._name:
             heard()
 
 
 def _parameters(part: SqlQuery | SqlBatch) -> Iterable[object]:
-    """What is sent with a query: its parameters, or a list for each column of its rows."""
+    """The parameters of a query, or a list for each column of its rows."""
     return part.parameters if isinstance(part, SqlQuery) else zip(*part.rows, strict=True)
 
 
@@ -256,7 +256,7 @@ def _shifted(text: str, by: int) -> str:
 
 
 def connect_arguments(url: StoreUrl, options: Options, timeout: timedelta, schema: str, name: str) -> dict[str, Any]:
-    """What asyncpg needs to know."""
+    """The arguments of asyncpg's connect."""
     if len(url.hosts) != 1 or len(url.path) < 2:
         raise Invalid(f"store {url}: write postgresql://user@host:5432/database")
     host, port = url.host_and_port(5432)
@@ -272,8 +272,8 @@ def connect_arguments(url: StoreUrl, options: Options, timeout: timedelta, schem
         "server_settings": {
             "application_name": name,
             "search_path": f'"{schema}"',
-            # What we have given up the server should give up too, and a process that was frozen in the middle of a
-            # commit must not hold the counter against all others.
+            # The server should abandon what we have abandoned, and a process that was frozen in the middle of a commit
+            # must # not keep the counter locked for all others.
             "statement_timeout": str(round(timeout.total_seconds() * 1000)),
             "idle_in_transaction_session_timeout": str(rules.IDLE_MS),
         },

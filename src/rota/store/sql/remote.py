@@ -1,4 +1,4 @@
-"""SQL databases behind a network: a pool of links, transactions with a time-out, and what an error then means.
+"""SQL databases behind a network: a pool of links, transactions with a timeout, and the meaning of errors.
 
 A link is one connection (`postgres.py` and `mysql.py` have one each); this module runs steps over it. Until COMMIT is
 sent a lost connection or a time-out means that nothing happened, for the database rolls back what nobody commits:
@@ -21,7 +21,7 @@ from rota.store.sql.steps import NothingChanged, Row, Step, Steps
 T = TypeVar("T")
 
 BROKEN = (ConnectionResetError, ConnectionAbortedError, BrokenPipeError, EOFError)
-"""How a connection ends that was made; one that is refused never was."""
+"""Errors that end an established connection; a refused one was never established."""
 
 
 class SqlLink(Protocol):
@@ -40,10 +40,10 @@ class SqlLink(Protocol):
         """End the transaction as if it had not been."""
 
     def abandon(self) -> None:
-        """Drop the connection at once, without a word."""
+        """Drop the connection at once, without closing it in order."""
 
     async def close(self) -> None:
-        """Say goodbye."""
+        """Close the connection in order."""
 
 
 L = TypeVar("L", bound=SqlLink)
@@ -60,7 +60,7 @@ class LinkPool(Generic[L]):
 
     @asynccontextmanager
     async def borrow(self) -> AsyncIterator[L]:
-        """A link for one use. Whoever raises has left it in the middle of something."""
+        """A link for one use. If the caller raises, the link is dropped, as it may be in the middle of a statement."""
         if self._is_closed:
             raise Unavailable("store: closed; open it again")
         async with self._places:
@@ -97,7 +97,7 @@ class LinkPool(Generic[L]):
 
 
 class TransactionRefusal:
-    """An error of Rota's that ended a transaction in good order."""
+    """An error of Rota's that ended a transaction by a clean rollback."""
 
     def __init__(self, error: RotaError) -> None:
         self.error = error
@@ -141,7 +141,7 @@ class RemoteDriver(Generic[L]):
     """Reads and writes over a pool; the base of the drivers that await."""
 
     failures: tuple[type[Exception], ...]
-    """What the driver raises for anything that went wrong."""
+    """The base of the driver's errors."""
 
     def __init__(self, store: str, pool: LinkPool[L], timeout: timedelta) -> None:
         self._store = store
@@ -150,7 +150,7 @@ class RemoteDriver(Generic[L]):
         self._patience = timeout.total_seconds()
 
     def translate(self, error: Exception, otherwise: type[Unavailable] | type[Unknown]) -> RotaError:
-        """What a failure means to the caller."""
+        """The error for the caller."""
         raise NotImplementedError
 
     def is_from_there(self, error: BaseException | None) -> bool:
@@ -199,7 +199,7 @@ class RemoteDriver(Generic[L]):
             return await work.run(link, steps(), write=True)
 
     async def _settled(self, call: Callable[[Transaction], Awaitable[T | TransactionRefusal]]) -> T:
-        """What came of a call, in time and in our words."""
+        """The result of a call within the timeout, with the driver's errors translated."""
         work = Transaction()
         try:
             async with asyncio.timeout(self._patience):
@@ -218,9 +218,9 @@ class RemoteDriver(Generic[L]):
     async def _tried_twice(
         self, call: Callable[[Transaction], Awaitable[T | TransactionRefusal]], work: Transaction
     ) -> T | TransactionRefusal:
-        """The call; once more if it got an idle link that turned out to be dead before anything had begun.
+        """The call, retried once if it got an idle link that proved to be dead before anything had begun.
 
-        A fresh connection that fails is not tried again: a wrong password stays wrong, and may lock its user out.
+        A fresh connection that fails is not retried: a wrong password stays wrong, and retries may lock the user out.
         """
         may_be_dead = self._pool.has_idle
         try:

@@ -4,8 +4,8 @@
 same file. It runs in WAL mode and syncs at each commit; `?synchronous=normal` leaves the syncing to checkpoints,
 which is much faster and may lose the last commits when the power fails (not when a process dies).
 
-Each open store has two threads with a connection each: readers never wait for the writer. A whole transaction runs
-in one visit to the thread, and what waits for it on the event loop waits no longer than the time-out.
+Each open store has two threads with a connection each: readers never wait for the writer. A whole transaction is one
+call to the thread, and its caller on the event loop waits no longer than the timeout.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ OLDEST = (3, 35, 0)
 """The first SQLite with RETURNING."""
 
 BESIDE = ("-wal", "-shm")
-"""What SQLite keeps beside a database; it gives them the mode of the database when it makes them."""
+"""Suffixes of the files SQLite keeps beside a database; it makes them with the mode of the database."""
 
 STOP = 5.0
 """Seconds a closing store waits for its threads."""
@@ -70,7 +70,7 @@ def database_path(url: StoreUrl) -> Path:
 
 
 def check_file(url: StoreUrl, path: Path) -> None:
-    """Refuse early, and in words, what SQLite would refuse later or, run by root, not at all."""
+    """Refuse early, with a clear message, what SQLite would refuse later or, run by root, not at all."""
     if sqlite3.sqlite_version_info < OLDEST:
         raise Invalid(f"store {url}: SQLite {sqlite3.sqlite_version} is too old; Rota needs 3.35 or newer")
     try:
@@ -91,9 +91,9 @@ def _check_place(url: StoreUrl, path: Path) -> None:
 
 
 def keep_from_others(path: Path) -> None:
-    """Take from users outside the file's group what they may do with the store's files.
+    """Remove the permissions of users outside the file's group on the store's files.
 
-    New files are their owner's alone. Those that an older Rota made with the usual umask can be read by everybody on
+    Only the owner may access new files. Those that an older Rota made with the usual umask can be read by every user of
     the machine, and so can every secret in them.
     """
     for file in (path, *(path.with_name(path.name + ending) for ending in BESIDE)):
@@ -174,11 +174,11 @@ class ThreadCall(Generic[T]):
         self._claim = threading.Lock()
 
     def abandon(self) -> bool:
-        """Take it back; False if the thread has begun with it."""
+        """Withdraw the call; False if the thread has begun with it."""
         return self._claim.acquire(blocking=False)
 
     def run(self, connection: "SqliteConnection") -> Callable[[], None] | None:
-        """Do it, and return what tells its caller; None if nobody wants it any more."""
+        """Run the call, and return the function that gives the result to its caller; None if it was abandoned."""
         if self.future.cancelled() or not self._claim.acquire(blocking=False):
             return None
         try:
@@ -310,7 +310,7 @@ class SqliteConnection:
     def _connection(self) -> sqlite3.Connection:
         if self._opened is None:
             seconds = self._timeout.total_seconds()
-            with contextlib.suppress(OSError):  # SQLite says it better
+            with contextlib.suppress(OSError):  # SQLite has the better message
                 make_private(self._path)
             self._opened = sqlite3.connect(self._path, timeout=seconds, isolation_level=None, cached_statements=64)
             self._opened.execute(f"PRAGMA synchronous = {self._synchronous}")
@@ -319,7 +319,7 @@ class SqliteConnection:
         return self._opened
 
     def _check_same_file(self) -> None:
-        """Refuse to go on with a file that is not the one we began with: its other users have never heard of us."""
+        """Raise if the path leads to another file than the one we opened: other processes would use the new file."""
         if _identity(self._path) != self._file:
             raise Invalid(f"store {self._url}: {self._path} was removed or replaced; restart this node")
 
@@ -361,8 +361,8 @@ class SqliteConnection:
     def _translate(
         self, error: sqlite3.Error, otherwise: type[Unavailable] | type[Unknown] | type[Denied]
     ) -> Unavailable | Unknown | Denied | Invalid:
-        """What a SQLite error means to the caller. `otherwise` is Denied only while a store is opened: later a file
-        that cannot be used is a passing trouble."""
+        """The error for the caller. `otherwise` is Denied only while a store is opened: later an unusable file is
+        temporary."""
         name = getattr(error, "sqlite_errorname", "")
         if name.startswith("SQLITE_BUSY"):
             wait = durations.render(self._timeout)

@@ -28,7 +28,7 @@ class SqlBatch(NamedTuple):
 
 
 class Together(NamedTuple):
-    """Changes of different rows, in any order, of which nothing comes back: where it can be had, one round trip."""
+    """Changes of different rows, in any order and without results: one round trip where the driver supports it."""
 
     parts: tuple[SqlQuery | SqlBatch, ...]
 
@@ -45,13 +45,13 @@ class NothingChanged(Exception):
 
 
 class Driver(Protocol):
-    """Runs steps against one database, and hears of changes that others made.
+    """Runs steps against one database, and listens for commits of other processes.
 
     A query that returns no rows gives one row with the number of rows it changed, or none if it changed none.
     """
 
     poll: float
-    """Seconds between looks for commits that nobody told us of."""
+    """Seconds between polls for commits without a notification."""
 
     def keys_parameter(self, keys: Sequence[str]) -> object:
         """The one parameter that stands for a list of keys."""
@@ -70,10 +70,10 @@ class Driver(Protocol):
         """Run steps in one transaction; Unknown if its end is not known."""
 
     def listen(self, heard: Callable[[], None]) -> None:
-        """From now on call `heard` when another process says that it committed. Hints only: some get lost."""
+        """Call `heard` from now on when another process has committed. Hints only: some get lost."""
 
     def tell(self) -> None:
-        """Tell the other processes of a commit."""
+        """Notify the other processes of a commit."""
 
     async def close(self) -> None:
-        """Let go of everything."""
+        """Close all connections and threads."""

@@ -7,16 +7,16 @@ clock says so *and* it saw the renewal counter stand still for the whole ttl on 
 If its own look came late (the process was frozen, the database out of reach), nothing is known about the time in
 between, and the count starts over: an outage may prolong a lease, never shorten it.
 
-Nor is anything known of a time in which nobody could write: a disk was full, a lock held, the database read-only. All
-counters stand still then, those of the living too. That writing works shows in any counter that moves, and in any lease
-that comes or goes; live holders renew each third of a ttl. If nothing moves for longer than that, the observer asks for
-a write of its own (`needs_proof`), and without one it counts nothing.
+Nor is anything known of a time in which no process could write: a disk was full, a lock held, the database read-only.
+All counters stand still then, also those of live holders. A counter that moves, and a lease that is granted or ends,
+show that writing works; live holders renew each third of a ttl. If nothing moves for longer than that, the observer
+requests a write of its own (`needs_proof`), and without one it counts nothing.
 
 Every process observes, but not all as often: the holders of the first few leases look all the time, the others five
-times less often unless a lease seems to be dying. So a fleet of a thousand nodes does not read a thousand leases two
+times less often unless a lease seems to be expiring. So a fleet of a thousand nodes does not read a thousand leases two
 thousand times a second. The price: if those few die at once, a lease ends up to a quarter of its ttl later.
 
-Pure. `store.sql.log` looks, and lets the database check the counter once more when it ends the lease.
+Pure. `store.sql.log` reads the leases, and has the database check the counter again when it ends a lease.
 """
 
 from collections.abc import Iterable, Mapping, Set
@@ -31,14 +31,14 @@ EAGER = 3
 """Leases whose holders look all the time: the first by their ids, which are random."""
 
 RARELY = 0.25
-"""Part of the shortest ttl after which the others look again."""
+"""Fraction of the shortest ttl after which the others look again."""
 
 QUIET = 0.4
-"""Part of a ttl without any write after which proof is wanted that writing works: live holders renew at a third."""
+"""Fraction of a ttl without any write after which proof is needed that writing works: live holders renew at a third."""
 
 SILENT = 0.55
-"""Part of a ttl without any write after which nothing is counted: a holder that last renewed a third of a ttl before
-that, and renews as soon as it can, is in time."""
+"""Fraction of a ttl without any write after which nothing is counted: a holder that last renewed a third of a ttl
+before that, and renews as soon as it can, is in time."""
 
 
 class LeaseRow(NamedTuple):
@@ -65,7 +65,7 @@ class LeaseObserver:
         """Seconds until the next look is wanted: a twentieth of the shortest ttl, or a quarter if others look."""
 
     def wrote(self, now: Instant) -> None:
-        """Writing works."""
+        """Note that writing works."""
         self._written = now
 
     def look(self, leases: Iterable[LeaseRow], now: Instant, own: Set[LeaseId] = frozenset()) -> list[LeaseRow]:

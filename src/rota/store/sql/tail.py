@@ -1,13 +1,13 @@
 """Tail: the end of the log, read once for all watches of a process.
 
-A node has dozens of watches. If each asked the database after every commit what is new below its prefix, a commit would
-cost dozens of queries on every node. So everything that is new is read once, and the watches pick theirs from it; one
-that rests is woken only when there may be something for it. What this process has committed itself is not read at all
-as long as nobody else's commit came in between. The price: values are read here that no watch of this process wants, so
-a process with few watches does without it.
+A node has dozens of watches. If each queried the database after every commit for changes below its prefix, a commit
+would cost dozens of queries on every node. So all new commits are read once, and the watches pick theirs from them; a
+resting watch is woken only when there may be something for it. Commits of this process are not read at all as long as
+no other process's commit came in between. The price: values are read here that no watch of this process needs, so a
+process with few watches does without it.
 
-What is kept are the commits of the last while, without a gap. Whoever is behind them reads for itself, and so does
-everybody when the common read fails: each then learns in its own words what is wrong.
+The latest commits are kept, without a gap. A watch that is behind them reads for itself, and so does every watch when
+the common read fails: each then gets the error itself.
 """
 
 import asyncio
@@ -53,17 +53,17 @@ class Tail:
         self._turn = asyncio.Lock()
         self._resting: set[_Resting] = set()
         self.is_wanted = asyncio.Event()
-        """Does a watch rest? Then somebody must call `go_on` after each beat."""
+        """Does a watch rest? Then `go_on` must be called after each beat."""
 
     def begin(self, newest: Revision) -> None:
-        """Somebody has read up to the end by itself: from there on it can be read for all."""
+        """A watch has read up to this revision by itself: from there on the log can be read for all."""
         if self._start is None or self.end < newest:
             self._start = self.end = newest
             self._commits.clear()
             self._wake(lambda _: True)
 
     def add(self, commits: Sequence[Commit]) -> None:
-        """Take in what this process has committed, just before the beat that tells of it."""
+        """Add what this process has committed, just before the beat that announces it."""
         if self._start is None or not commits or commits[0].revision != self.end + 1:
             return
         if self._beat == self._count():
@@ -71,7 +71,8 @@ class Tail:
         self._take_in(commits, commits[-1].revision)
 
     async def past(self, after: Revision, prefix: Key, beat: int) -> CommitPage | None:
-        """What is new below a prefix, with all that came before that beat; None if one must read for oneself."""
+        """What is new below a prefix, including all commits before that beat; None if the watch must read for
+        itself."""
         if not self._covers(after):
             return None
         if self.end <= after and self._beat < beat:
@@ -87,7 +88,8 @@ class Tail:
         return CommitPage(found[::-1], max(after, self.end), is_last=self._beat >= beat)
 
     async def rest(self, prefix: Key, after: Revision) -> Revision:
-        """Wait until something may be new below a prefix, or one must read for oneself; until where nothing was."""
+        """Wait until something may be new below a prefix, or the watch must read for itself; returns where nothing was
+        new until."""
         if not self._covers(after) or self.end > after:
             return after
         resting = _Resting(prefix, after, asyncio.get_running_loop().create_future())
@@ -102,9 +104,9 @@ class Tail:
         return resting.after
 
     async def go_on(self, beat: int, after: Revision | None = None) -> bool:
-        """Read what came before that beat, if it is not here; with `after`, only until there is something past it.
+        """Read the commits before that beat, if they are not here; with `after`, only until there is something past it.
 
-        Whether anything was read.
+        Returns whether anything was read.
         """
         is_read = False
         async with self._turn:
@@ -119,7 +121,7 @@ class Tail:
         beat = self._count()
         try:
             page = await self._read(self.end)
-        except Exception:  # whatever it is, each finds it out by itself
+        except Exception:  # each watch meets the error by itself
             self._start = None
             self._commits.clear()
             self._wake(lambda _: True)
@@ -137,7 +139,7 @@ class Tail:
         self._wake(lambda prefix: any(head.startswith(prefix) or prefix.startswith(head) for head in heads))
 
     def _wake(self, concerns: Callable[[Key], bool]) -> None:
-        """Wake those who rest on a prefix that this concerns; the others have nothing up to here."""
+        """Wake the watches on a prefix that this commit touches; for the others nothing is new up to here."""
         for resting in self._resting:
             if resting.woken.done():
                 continue
@@ -151,7 +153,7 @@ class Tail:
 
 
 def _head(key: Key) -> Key:
-    """The first part of a key: a cheap way to tell those apart that have nothing to do with each other."""
+    """The first part of a key: a cheap test that two keys or prefixes are unrelated."""
     return key[: key.find("/", 1) + 1] or key
 
 

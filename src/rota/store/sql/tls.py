@@ -7,7 +7,7 @@ from rota.store.url import Options, StoreUrl
 
 
 def context(url: StoreUrl, options: Options) -> ssl.SSLContext | None:
-    """What the options ask for: None for no TLS. Naming a file asks for it."""
+    """The TLS context of the options; None for no TLS. Naming a file turns TLS on."""
     ca, cert, key = options.text("ca"), options.text("cert"), options.text("key")
     if key and not cert:
         raise Invalid(f"store {url}: key= without cert=; give both, or neither")

@@ -1,7 +1,7 @@
 """The log algorithm: what each operation of the store does to the tables, as driver-free steps.
 
-State is kept twice over. `rota_log` has every change under its revision; `rota_live` has the keys that exist now.
-Reading the present is one look-up however long the history is; watching, and pages that hold still, read the log.
+State is kept twice. `rota_log` has every change under its revision; `rota_live` has the keys that exist now. Reading
+the present is one look-up however long the history is; watches, and pages at a fixed revision, read the log.
 
 Key order is the order of UTF-8 bytes. No key contains a control character or U+10FFFF, so a prefix is the range from
 itself to itself + U+10FFFF, and the first key behind K is not before K + U+0001.
@@ -38,7 +38,7 @@ class CommitPage(NamedTuple):
 
 
 def prefix_range(prefix: Key) -> tuple[Key, Key]:
-    """The keys that start with `prefix`: from, and up to but without."""
+    """The range of the keys that start with `prefix`: its start, and its exclusive end."""
     return prefix, prefix + "\U0010ffff"
 
 
@@ -68,18 +68,18 @@ def scan(prefix: Key, after: Key | None, limit: int, at: Revision | None) -> Ste
 
 
 class CommitRequest(NamedTuple):
-    """One commit that somebody wants."""
+    """One requested commit."""
 
     writes: Sequence[Write]
     expect: Sequence[Expect]
 
 
 Outcome: TypeAlias = Revision | Conflict | LeaseLost
-"""What became of a request: the revision it got, or why it was refused."""
+"""The outcome of a request: its revision, or why it was refused."""
 
 
 class GroupResult(NamedTuple):
-    """What became of requests: of each its outcome, and the commits as a watch sees them."""
+    """The outcome of each request, and the commits as a watch sees them."""
 
     outcomes: list[Outcome]
     commits: list[Commit]
@@ -124,7 +124,7 @@ class TableChanges:
         self._touched: dict[Key, Put | None] = {}
 
     def carry_out(self, request: CommitRequest) -> Outcome:
-        """Write a request down under the next revision; or say why not, and leave everything as it is."""
+        """Apply a request under the next revision; or return why not, and change nothing."""
         stale = [expectation.key for expectation in request.expect if not self._holds(expectation)]
         if stale:
             return Conflict(f"{', '.join(stale)}: changed since you read it", stale)
@@ -205,7 +205,7 @@ def grant(lease: LeaseId, ttl_ms: int) -> Steps[None]:
 
 
 def renew(lease: LeaseId) -> Steps[None]:
-    """Let the ttl run anew, also past its end as long as nobody ended it."""
+    """Restart the ttl, even after its end as long as the lease was not ended."""
     changed = yield SqlQuery("renew", (lease,))
     if not changed:
         raise LeaseLost(lease)
@@ -227,7 +227,7 @@ def expire(seen: LeaseRow, keys_parameter: KeysParameter) -> Steps[Revision | No
 
 
 def drop_keys(lease: LeaseId, keys_parameter: KeysParameter) -> Steps[Revision | None]:
-    """The keys of a lease that has just ended go in one commit. The counter is locked."""
+    """Delete the keys of an ended lease in one commit. The counter is locked."""
     held = yield SqlQuery("keys_of_lease", (lease,))
     if not held:
         return None
@@ -244,7 +244,7 @@ def leases() -> Steps[list[LeaseRow]]:
 
 
 def prove(lease: LeaseId) -> Steps[None]:
-    """Write something of which nothing stays: a lease that nobody sees. Fails where a renewal would."""
+    """Write without a lasting effect: a lease that no reader sees. Fails where a renewal would."""
     yield SqlQuery("grant", (lease, 0, 0))
     yield SqlQuery("end_lease", (lease,))
 
@@ -262,7 +262,7 @@ def now() -> Steps[int]:
 
 
 def mark_compacted(before: Revision) -> Steps[Revision]:
-    """From now on history starts at `before`; nobody may ask for less, and the rows can go in peace."""
+    """From now on history starts at `before`; older revisions are refused, and the rows can be deleted."""
     ((newest, compacted),) = yield SqlQuery("lock")
     start = max(compacted, min(before, newest))
     if start > compacted:
@@ -271,9 +271,9 @@ def mark_compacted(before: Revision) -> Steps[Revision]:
 
 
 def window_end(after: Revision, until: Revision) -> Steps[Revision]:
-    """Up to where to look at once, from behind `after` and not past `until`.
+    """The end of the next window of the log, after `after` and not past `until`.
 
-    By rows and not by revisions: of what was ever committed little may be left.
+    It counts rows and not revisions: few rows may be left of the revisions.
     """
     rows = yield SqlQuery("window_end", (after, until, WINDOW - 1))
     return Revision(rows[0][0]) if rows else until
@@ -285,7 +285,7 @@ def superseded(after: Revision, until: Revision) -> Steps[list[Row]]:
 
 
 def tombstones(after: Revision, until: Revision) -> Steps[list[Row]]:
-    """The deletions between two revisions; they may go once nothing older is left for them to hide."""
+    """The deletions between two revisions; they may be dropped once no older value is left that they hide."""
     return (yield SqlQuery("tombstones", (after, until)))
 
 

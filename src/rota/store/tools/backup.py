@@ -4,8 +4,8 @@
 left out: they belong to sessions that cannot be restored.
 
 `load` begins by declaring the store's incarnation to be loading. Each of its commits expects that declaration, nodes
-refuse to join while it stands, and an interrupted load leaves it behind: whoever loads next takes over and starts
-afresh. Its last commit begins a new incarnation, which keeps old leaders out.
+refuse to join while it exists, and an interrupted load leaves it behind: the next load takes over and starts afresh.
+Its last commit begins a new incarnation, which keeps old leaders out.
 """
 
 from collections.abc import AsyncGenerator, Iterable, Iterator
@@ -64,7 +64,7 @@ async def _incarnation_at(store: Store, revision: Revision) -> Incarnation | Non
 
 
 class LoadResult(msgspec.Struct, frozen=True):
-    """What a load did."""
+    """The result of a load."""
 
     entries: int
     removed: int
@@ -74,9 +74,10 @@ class LoadResult(msgspec.Struct, frozen=True):
 
 
 async def load(store: Store, source: Dump, clock: Clock, *, force: bool = False, note: Put | None = None) -> LoadResult:
-    """Make the store what was dumped, in a new incarnation; `note` says in its audit trail who did.
+    """Load a dump into the store, as a new incarnation; `note` records in its audit trail who did.
 
-    Conflict if nodes are on it; Invalid if it has keys, unless they may go (`force`) or are those of half a load.
+    Raises Conflict if nodes are on it; Invalid if it has keys, unless `force` deletes them or they are from half a
+    load.
     """
     await _refuse_nodes(store)
     before = await store.get(keys.INCARNATION)
@@ -116,7 +117,7 @@ async def _refuse_keys(store: Store) -> None:
 
 
 async def _declare(store: Store, new: Incarnation, before: Entry | None) -> At:
-    """Say that a load has begun: the incarnation before is over, and nobody can join it any more."""
+    """Declare that a load has begun: the previous incarnation is over, and no node can join it any more."""
     declare = Put(keys.INCARNATION, codec.encode(replace(new, is_loading=True)))
     if before is None:
         revision = await store.commit(declare, expect=[Absent(keys.INCARNATION)])
@@ -127,7 +128,7 @@ async def _declare(store: Store, new: Incarnation, before: Entry | None) -> At:
 
 
 async def _refuse_late_nodes(store: Store, new: Incarnation, mark: At) -> None:
-    """Nodes that joined while we looked: nothing was changed yet, so let them go on in the new incarnation."""
+    """Refuse to load if nodes joined meanwhile: nothing was changed yet, so they continue in the new incarnation."""
     try:
         await _refuse_nodes(store)
     except Conflict:
@@ -136,7 +137,7 @@ async def _refuse_late_nodes(store: Store, new: Incarnation, mark: At) -> None:
 
 
 async def _clear(store: Store, mark: At) -> int:
-    """Delete all but what a lease holds; how many keys that were."""
+    """Delete all keys but those under a lease; returns how many."""
     async with aclosing(entries(store)) as all_of_them:
         doomed = [
             Delete(entry.key) async for entry in all_of_them if entry.lease is None and entry.key != keys.INCARNATION
@@ -147,7 +148,7 @@ async def _clear(store: Store, mark: At) -> int:
 
 
 async def _restore(store: Store, source: Dump, mark: At) -> int:
-    """Write what was dumped; how many keys that were."""
+    """Write what was dumped; returns how many keys."""
     count = 0
     for batch in batches(source.puts()):
         await store.commit(*batch, expect=[mark, *(Absent(write.key) for write in batch)])
@@ -156,7 +157,7 @@ async def _restore(store: Store, source: Dump, mark: At) -> int:
 
 
 def batches(writes: Iterable[Write]) -> Iterator[list[Write]]:
-    """The writes in order, in as many as go into one commit."""
+    """The writes in order, in batches that fit in one commit."""
     batch: list[Write] = []
     size = 0
     for write in writes:

@@ -1,8 +1,7 @@
 """A dump as a file.
 
-JSON lines: a header, one line per key in key order, and a footer with their number and checksum, so that a file that
-was cut off is noticed. A `Dump` is a file that was read to its end and found whole: nothing is ever restored on the
-word of a damaged one.
+JSON lines: a header, one line per key in key order, and a footer with their number and checksum, so that a truncated
+file is noticed. A `Dump` is a file that was read to its end and found intact: nothing is restored from a damaged one.
 """
 
 import hashlib
@@ -33,7 +32,7 @@ LONGEST_LINE = 2 * rules.MAX_VALUE_BYTES
 """Bytes: room for the largest value in base64, and its key."""
 
 DEPTH = b"[" * 200, b"]" * 200
-"""What JSON is wrapped in to see that it is not nested too deeply to be read inside a line."""
+"""A wrapper for JSON, to check that it is not nested too deeply to be read inside a line."""
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +66,7 @@ def line_of(key: Key, value: bytes) -> DumpLine:
 
 
 def put_of(line: DumpLine) -> Put:
-    """The write that restores a line; Invalid if no store would take it."""
+    """The write that restores a line; Invalid if no store would accept it."""
     if isinstance(line.value, msgspec.Raw):
         put = Put(line.key, bytes(line.value))
     elif isinstance(line.base64, bytes):
@@ -95,14 +94,14 @@ class Seal:
         self._lines = 0
 
     def add(self, line: bytes) -> bytes:
-        """Take account of a line, and hand it back."""
+        """Count a line, and return it."""
         self._digest.update(line)
         self._lines += 1
         return line
 
     @property
     def footer(self) -> Footer:
-        """The footer that fits; of the lines so far the first was the header."""
+        """The footer for the lines so far; the first of them was the header."""
         return Footer(self._lines - 1, self._digest.hexdigest())
 
 
@@ -112,13 +111,13 @@ def encoded(line: Header | DumpLine | Footer) -> bytes:
 
 
 def is_restored(key: Key) -> bool:
-    """May the key pass from one store to another? The incarnation belongs to one alone."""
+    """May the key be restored in another store? The incarnation belongs to one store."""
     return key != keys.INCARNATION and not key.startswith((keys.INCARNATIONS, keys.CHECK))
 
 
 @contextmanager
 def fresh_file(path: Path, *, force: bool) -> Iterator[BinaryIO]:
-    """A file that has its name once it is complete and on the disk; nobody else may read it."""
+    """A file that gets its name once it is complete and on the disk; only its owner may read it."""
     if path.exists() and not path.is_file():
         raise Invalid(f"{path} is not a plain file; choose another name")
     if path.exists() and not force:
@@ -139,7 +138,7 @@ def fresh_file(path: Path, *, force: bool) -> Iterator[BinaryIO]:
 
 
 class Dump:
-    """A file that was read to its end and found whole."""
+    """A file that was read to its end and found intact."""
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         """Read a file that can be read twice; Invalid says what is wrong with it."""
@@ -150,7 +149,7 @@ class Dump:
             raise Invalid(f"{name}: {error}") from error
 
     def puts(self) -> Iterator[Put]:
-        """What restores it."""
+        """The writes that restore it."""
         lines = _lines(self._file)
         next(lines)
         for line in lines:

@@ -1,8 +1,8 @@
 """Probes: does a store keep its laws, here and now, and how fast is it?
 
-`check` tries one thing after the other on keys of its own below `/check/` and tells what it found. Those keys are
-under a lease, which is revoked in the end; if even that is prevented, they vanish when it runs out. A store that goes
-out of reach ends the check, since whatever else could be tried would only wait.
+`check` runs one probe after the other on keys of its own below `/check/` and reports what it found. Those keys are
+under a lease, which is revoked in the end; if that fails, they vanish when it expires. A store that goes out of reach
+ends the check, since every further probe would only wait.
 
 This is a look at one store in use. The proof that an adapter keeps the laws is `tests/contract`.
 """
@@ -26,20 +26,20 @@ from rota.store.port import Absent, At, Commit, Expect, Lease, Put, ScanResult, 
 from rota.store.tools import backup
 
 ROUNDS = 10
-"""How often a thing is done whose time is measured."""
+"""How often a timed call is made."""
 
 TTL = timedelta(seconds=2)
 SOON = 5.0
-"""Seconds after which a watch has told of a commit, and a lease that is over has ended."""
+"""Seconds within which a watch must yield a commit, and an expired lease must end."""
 
 SCRATCH = timedelta(minutes=5)
 """How long scratch keys outlive a check that was killed."""
 
 LEAVE = 3.0
-"""Seconds spent on clearing up."""
+"""Seconds spent on deleting the scratch keys."""
 
 CLOCK_MAY_DIFFER = 10.0
-"""Seconds; nothing but the ages on a screen depends on it, and hours wrong are worth a look."""
+"""Seconds by which the clocks may differ; only ages on a screen depend on it, so only hours are reported."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class Finding(msgspec.Struct, frozen=True):
     said: str
     figures: Mapping[str, float | str | None] = msgspec.field(default_factory=dict)
     code: int = 0
-    """0: it is well. Otherwise the exit code."""
+    """0: the probe passed. Otherwise the exit code."""
 
     is_last: bool = False
     """The store is out of reach; nothing more was tried."""
@@ -85,7 +85,7 @@ Probe: TypeAlias = Callable[[Scratch], Awaitable[Said]]
 
 
 async def check(store: Store, clock: Clock, tell: Callable[[Finding], None]) -> None:
-    """Try everything, and tell what was found as it is found."""
+    """Run all probes, and yield each finding."""
     async with _scratch(store, clock) as scratch:
         for name, probe in PROBES.items():
             finding = await _try(name, probe, scratch)
@@ -102,12 +102,12 @@ async def _scratch(store: Store, clock: Clock) -> AsyncIterator[Scratch]:
 
 @asynccontextmanager
 async def _lease_of(store: Store, ttl: timedelta) -> AsyncIterator[Lease]:
-    """A lease that is given back."""
+    """A lease that is revoked at the end."""
     lease = await store.grant(ttl)
     try:
         yield lease
     finally:
-        with suppress(TimeoutError, Unavailable, Unknown):  # then it ends by itself
+        with suppress(TimeoutError, Unavailable, Unknown):  # then it expires by itself
             async with asyncio.timeout(LEAVE):
                 await store.revoke(lease.id)
 
@@ -142,7 +142,7 @@ async def _commit(scratch: Scratch) -> Said:
 
 
 async def _conflict(scratch: Scratch) -> Said:
-    """Laws 1 and 2, by one key that is written, rewritten, and then wanted otherwise."""
+    """Laws 1 and 2: a key is written, rewritten, and then expected at the old revision."""
     store, put = scratch.store, scratch.put("conflict", b"1")
     first = await store.commit(put, expect=[Absent(put.key)])
     second = await store.commit(put, expect=[At(put.key, first)])
@@ -157,7 +157,7 @@ async def _conflict(scratch: Scratch) -> Said:
 
 
 async def _scan(scratch: Scratch) -> Said:
-    """Law 5: pages fit together although somebody writes in between."""
+    """Law 5: pages fit together although there are writes in between."""
     store, names = scratch.store, [f"scan/{number}" for number in range(5)]
     revision = await store.commit(*(scratch.put(name) for name in names))
     first = await store.scan(scratch.prefix + "scan/", limit=2)
@@ -179,7 +179,7 @@ def _check_pages(pages: Sequence[ScanResult], wanted: list[Key], revision: Revis
 
 
 async def _watch(scratch: Scratch) -> Said:
-    """Law 3: a watch tells each commit, once and in order."""
+    """Law 3: a watch yields each commit, once and in order."""
     store, times = scratch.store, []
     start = await store.revision()
     backlog = [await store.commit(scratch.put("watch/0")), await store.commit(scratch.put("watch/0"))]
@@ -286,7 +286,7 @@ def _times(seconds: Sequence[float]) -> Said:
 
 @asynccontextmanager
 async def _patience(failure: str, seconds: float = 0.0) -> AsyncIterator[None]:
-    """Failed if what is inside takes SOON longer than it should."""
+    """Raise Failed if the block takes SOON longer than it should."""
     try:
         async with asyncio.timeout(seconds + SOON):
             yield
