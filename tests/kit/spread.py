@@ -17,7 +17,7 @@ from typing import Any
 from xdist.scheduler import LoadScopeScheduling
 
 GROUPS = {
-    "parsed": re.compile(r"tests/architecture/test_imports\.py"),
+    "parsed": re.compile(r"tests/architecture/test_(imports|phases|hints)\.py|.*/test_problems\.py"),
     "browser": re.compile(r"tests/browser/"),
     "kafka": re.compile(
         r"tests/contract/test_kafka_(source|sink)_only\.py|.*/test_(source|streams)\.py::.*\[kafka( to .*)?\]$"
