@@ -10,7 +10,9 @@ import pytest
 
 import rota
 from rota.cli.main import COMMANDS, cli
+from tests.kit import source
 from tests.kit.commands import LEAVES
+from tests.kit.process import ROOT
 
 SOURCE = Path(rota.__file__).parent
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
@@ -25,7 +27,7 @@ KNOWN = {"--help", "--version"} | {
 
 def texts(file: Path) -> Iterator[str]:
     """Every text of a module but argv, the options of processes that only Rota starts, and what only we read."""
-    tree = ast.parse(file.read_text())
+    tree = source.modules().get(file.relative_to(ROOT)) or ast.parse(file.read_text())
     if any(isinstance(node, ast.Import) and node.names[0].name == "argparse" for node in ast.walk(tree)):
         return
     documented = (node for node in ast.walk(tree) if isinstance(node, ast.Module | ast.ClassDef) and node.body)

@@ -9,9 +9,7 @@ import pytest
 
 from rota.kit.transitions import Transitions
 from scripts.reference import diagrams
-from tests.kit.process import ROOT
-
-SOURCE = ROOT / "src/rota"
+from tests.kit import source
 
 
 class Machine(NamedTuple):
@@ -35,15 +33,15 @@ MACHINES = {
     "run": Machine("RunRecord", "state", "rota.jobs.core.run_phases", "rota.jobs.core.records"),
     "attempt": Machine("OwnedAttempt", "phase", "rota.jobs.core.attempt_phases", "rota.jobs.core.attempt_phases"),
     "group": Machine("Group", "phase", "rota.streams.core.group_phases", "rota.streams.core.records"),
-    "message": Machine("Held", "phase", "rota.relay.core.held_phases", "rota.relay.core.held"),
+    "message": Machine("HeldMessage", "phase", "rota.relay.core.held_phases", "rota.relay.core.held"),
 }
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    """Every module of Rota, by its name."""
-    for file in sorted(SOURCE.rglob("*.py")):
-        if not file.name.endswith(("_pb2.py", "_pb2_grpc.py")):
-            yield "rota." + ".".join(file.relative_to(SOURCE).with_suffix("").parts), ast.parse(file.read_bytes())
+def modules(word: str) -> Iterator[tuple[str, ast.Module]]:
+    """Every module of Rota with a word in its text, by its name."""
+    for file, module in source.modules().items():
+        if word in source.text(file):
+            yield ".".join(file.relative_to("src").with_suffix("").parts), module
 
 
 def name_of(called: ast.expr) -> str:
@@ -87,7 +85,7 @@ def test_a_table_is_total_reachable_and_without_traps(name: str) -> None:
 
 
 def test_every_table_is_known_here_and_drawn_in_the_manual() -> None:
-    here = {name for name, module in modules() if "TABLE = Transitions" in ast.unparse(module)}
+    here = {name for name, module in modules("Transitions") if "TABLE = Transitions" in ast.unparse(module)}
     assert here == {machine.home for machine in MACHINES.values()}
     drawn = [block for blocks in diagrams().values() for block in blocks]
     assert all(any(machine.table.diagram() in block for block in drawn) for machine in MACHINES.values())
@@ -96,16 +94,16 @@ def test_every_table_is_known_here_and_drawn_in_the_manual() -> None:
 @pytest.mark.parametrize("name", MACHINES)
 def test_only_the_table_sets_a_phase(name: str) -> None:
     machine = MACHINES[name]
-    guilty = {module: lines for module, tree in modules() if (lines := settings(machine, tree))}
-    makers = {"rota.relay.core.held"} if machine.record == "Held" else set()
+    guilty = {module: lines for module, tree in modules(machine.known) if (lines := settings(machine, tree))}
+    makers = {"rota.relay.core.held"} if machine.record == "HeldMessage" else set()
     assert guilty.keys() - {machine.home} == makers, guilty  # a message is made in its first phase
 
 
 def test_a_message_is_made_in_a_first_phase() -> None:
     first = {phase.name for phase in MACHINES["message"].table.first}
-    for name, module in modules():
+    for name, module in modules("HeldMessage"):
         for call in ast.walk(module):
-            if isinstance(call, ast.Call) and name_of(call.func) == "Held":
+            if isinstance(call, ast.Call) and name_of(call.func) == "HeldMessage":
                 given = {name_of(each) for each in call.args if ast.unparse(each).startswith("HeldPhase.")}
                 assert given <= first, name
 
@@ -127,5 +125,5 @@ def test_whoever_sets_a_phase_is_found(line: str) -> None:
 
 
 def test_a_step_of_the_table_is_no_setting() -> None:
-    module = ast.parse("from rota.relay.core.held import Held\nheld.phase = AFTER_TAKEN[held.phase]")
+    module = ast.parse("from rota.relay.core.held import HeldMessage\nheld.phase = AFTER_TAKEN[held.phase]")
     assert settings(MACHINES["message"], module) == []

@@ -1,7 +1,13 @@
 """Which tests share a worker is said by their names, and what they need by marks; both must agree."""
 
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
+from tests.kit.process import ROOT
 from tests.kit.spread import GROUPS, LONGEST_FIRST, group, rank
 
 
@@ -22,3 +28,42 @@ def test_every_folder_that_is_named_has_tests(request: pytest.FixtureRequest) ->
 def test_tests_that_take_long_do_not_begin_last() -> None:
     names = ["tests/unit/a.py::t", "tests/architecture/a.py::t", "tests/process/a.py::t", "tests/system/a.py::t"]
     assert sorted(names, key=rank) == [names[3], names[2], names[0], names[1]]
+
+
+CRASHING = """
+import os, pytest
+
+@pytest.mark.parametrize("number", range(40))
+def test_one(number):
+    if number == {number}:
+        os._exit(1)
+"""
+
+SPREAD = """
+def pytest_xdist_make_scheduler(config, log):
+    from tests.kit.spread import Spread
+
+    return Spread(config, log)
+"""
+
+
+def test_a_run_in_which_workers_crash_ends_and_runs_all_other_tests_once(tmp_path: Path) -> None:
+    """One worker crashes amid single tests, and one amid a group; at its time-out a test ends its worker like this."""
+    (tmp_path / "conftest.py").write_text(SPREAD)
+    for name, number in (("unit/test_single", 30), ("browser/test_grouped", 20)):
+        file = tmp_path / f"tests/{name}.py"
+        file.parent.mkdir(parents=True)
+        file.write_text(CRASHING.format(number=number))
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\npythonpath = {ROOT}\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-v", "-n", "2", "-p", "no:schemathesis", "-p", "no:cacheprovider"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "2 failed, 78 passed" in done.stdout, done.stdout
+    crashed = re.findall(r"crashed while running '(.*)'", done.stdout)
+    assert {*crashed} == {"tests/unit/test_single.py::test_one[30]", "tests/browser/test_grouped.py::test_one[20]"}

@@ -68,7 +68,11 @@ def test_declaring_an_app_does_not_either():
 
 
 def test_importing_rota_alone_leaves_the_sdk_for_later():
-    assert not {name for name in after("import rota")[1] if name.startswith(("rota.sdk", "rota.workloads"))}
+    assert not {
+        name
+        for name in after("import rota")[1]
+        if name.startswith(("rota.sdk", "rota.jobs", "rota.services", "rota.streams", "rota.resources"))
+    }
 
 
 def test_every_promised_name_is_there_and_no_other():
