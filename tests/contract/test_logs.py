@@ -3,6 +3,7 @@
 SQL stores keep logs in their own database; memory and etcd have a folder for them.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -11,10 +12,11 @@ from typing import TypeVar, cast
 
 import pytest
 
-from rota.jobs.logs.folder import FolderLogs
 from rota.jobs.logs.open import folder_of, open_logs
 from rota.jobs.logs.port import CHUNK, LogChunk, Logs
+from rota.jobs.logs.reading import read_piece
 from rota.jobs.logs.sql import MOST, SqlLogs
+from rota.link.records import AttemptId
 from rota.model.errors import Denied, Invalid, Unavailable
 from rota.store import Store, open_store
 from rota.store.sql.log import LogStore
@@ -90,6 +92,42 @@ async def test_law_3_a_log_is_whole_when_its_last_chunk_is_there(logs: Logs) -> 
     await logs.append([chunk(3, b"", is_last=True)])
     assert await logs.is_whole("job/1", 1)
     assert await whole(logs) == b"abc"
+
+
+@pytest.mark.parametrize("size", [3, 200, 3 * CHUNK])
+async def test_law_3_a_log_says_what_never_came(logs: Logs, size: int) -> None:
+    await logs.append([chunk(0, b"one\n")])
+    await logs.append([chunk(4 + size, b"three\n", is_last=True)])
+    found = await whole(logs)
+    said = b"\n[rota: %d bytes are missing here]\n" % size
+    assert (found[:4], found[4 : 4 + size].strip(), found[4 + size :]) == (b"one\n", said[:size].strip(), b"three\n")
+    for offset in (0, 3, 4, 4 + size - 1, 4 + size):
+        assert found[offset:].startswith(await logs.read("job/1", 1, offset))
+        assert await logs.read("job/1", 1, offset)
+    assert await logs.read("job/1", 1, len(found)) == b""
+    piece = await read_piece(logs, AttemptId("job/1", 1), 0)
+    assert piece.is_last == (len(found) <= CHUNK), "a log does not end where something is missing"
+
+
+async def test_law_3_a_log_whose_beginning_never_came_can_be_read(logs: Logs) -> None:
+    await logs.append([chunk(100, b"two\n")])
+    found = await whole(logs)
+    assert (found[:100].strip(), found[100:]) == (b"[rota: 100 bytes are missing here]", b"two\n")
+
+
+async def test_law_3_what_comes_while_it_is_read_is_no_gap(logs: Logs) -> None:
+    pieces = [chunk(place, b"%d" % (place % 7) * CHUNK) for place in range(0, 8 * CHUNK, CHUNK)]
+    data, found = b"".join(each.data for each in pieces), b""
+
+    async def write() -> None:
+        for number in range(0, len(pieces), 2):
+            await logs.append(pieces[number : number + 2])
+
+    writing = asyncio.create_task(write())
+    while len(found) < len(data):
+        found += await logs.read("job/1", 1, len(found))
+    await writing
+    assert found == data
 
 
 async def test_law_4_attempts_and_runs_are_apart(logs: Logs) -> None:
@@ -230,13 +268,3 @@ async def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     async with open_store("memory://no-folder") as store:
         with pytest.raises(Denied, match="choose another folder"):
             open_logs(None, "memory://no-folder", store, tmp_path / "file" / "logs")
-
-
-@pytest.mark.parametrize("size", [3, 200])
-async def test_a_folder_says_what_never_came(tmp_path: Path, size: int) -> None:
-    logs = FolderLogs(tmp_path)
-    await logs.append([chunk(0, b"one\n")])
-    await logs.append([chunk(4 + size, b"three\n", is_last=True)])
-    found = await whole(logs)
-    said = b"\n[rota: %d bytes are missing here]\n" % size
-    assert (found[:4], found[4 : 4 + size].strip(), found[4 + size :]) == (b"one\n", said[:size].strip(), b"three\n")

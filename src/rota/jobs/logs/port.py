@@ -29,7 +29,8 @@ class Logs(Protocol):
     1. What was appended is read back byte for byte, from any offset.
     2. Appending chunks again, and all that followed, changes nothing, so that those whose outcome is unknown can be
        sent again.
-    3. A read begins at the offset asked for, is of any length up to one chunk, and is empty only past the end.
+    3. A read begins at the offset asked for, is of any length up to one chunk, and is empty only past the end. Where
+       bytes were given up, it says so in their place (`rules.filler`).
     4. Attempts and runs are apart, whatever characters are in their names.
     5. Forgetting a run takes the logs of all its attempts, and no others; forgetting it again changes nothing.
     6. A chunk larger than 64 KiB is Invalid, and none of the chunks passed with it is appended.

@@ -87,14 +87,29 @@ def _append(chunks: Sequence[LogChunk]) -> Steps[None]:
 
 
 def _read(run: str, attempt: int, offset: int) -> Steps[bytes]:
-    """Reads from the one chunk that may begin before `offset` on: adjoining chunks, up to the size of one."""
+    """Reads from the one chunk that may begin before `offset` on, up to one chunk's size; a filler is in each gap."""
     rows = yield SqlQuery("output", (run, attempt, offset - CHUNK, offset + CHUNK))
     found = b""
     for place, data in rows:
+        if place > offset + len(found):
+            found += yield from _hole(run, attempt, offset + len(found), place)
         start = offset + len(found) - place
-        if 0 <= start < len(data):
+        if start < 0:
+            return found
+        if start < len(data):
             found += data[start:]
+    if len(found) < CHUNK:
+        ((following,),) = yield SqlQuery("output_behind", (run, attempt, offset + CHUNK))
+        if following is not None:
+            found += yield from _hole(run, attempt, offset + len(found), following)
     return found[:CHUNK]
+
+
+def _hole(run: str, attempt: int, begin: int, end: int) -> Steps[bytes]:
+    """What stands between two places where there is nothing, since it was given up; empty if it has come meanwhile."""
+    rows = yield SqlQuery("output_before", (run, attempt, begin))
+    first = int(rows[0][0]) if rows else 0
+    return rules.filler(end - first)[begin - first :] if first <= begin else b""
 
 
 def _is_whole(run: str, attempt: int) -> Steps[bool]:

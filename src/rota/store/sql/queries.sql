@@ -131,6 +131,13 @@ INSERT INTO rota_run_log (run, attempt, place, at_ms, is_last, data) VALUES (?, 
 SELECT place, data FROM rota_run_log
 WHERE run = ? AND attempt = ? AND place > ? AND place <= ? ORDER BY place
 
+-- name: output_behind
+SELECT MIN(place) FROM rota_run_log WHERE run = ? AND attempt = ? AND place > ?
+
+-- name: output_before
+SELECT place + LENGTH(data) FROM rota_run_log
+WHERE run = ? AND attempt = ? AND place <= ? ORDER BY place DESC LIMIT 1
+
 -- name: output_is_whole
 SELECT 1 FROM rota_run_log WHERE run = ? AND attempt = ? AND is_last = 1 LIMIT 1
 
