@@ -14,12 +14,12 @@ import pytest
 
 from rota import App
 from rota.cli import flags, settings
-from rota.doors import bodies
 from rota.doors.http import openapi
 from rota.doors.http import routes as resources
 from rota.jobs.cli.jobs import ADDED, command
 from rota.jobs.core.records import JobRecord, JobSpec, Origin
 from rota.jobs.core.spec import FUNCTION, PROGRAM, read_function, read_job
+from rota.jobs.doors import bodies
 from rota.jobs.doors.answers import spec_of
 from rota.kit.text.docs import field_docs
 from rota.model import codec

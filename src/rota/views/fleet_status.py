@@ -4,10 +4,10 @@ do."""
 from datetime import datetime
 from typing import Any
 
-from rota.doors.bodies import FleetStatus
 from rota.doors.verbs import verb
 from rota.fleet.core.access.gate import Access
 from rota.fleet.core.members.reach import faults
+from rota.fleet.doors.status_answers import FleetStatus
 from rota.model import codec, keys
 from rota.model.errors import Invalid
 from rota.model.node import Leader, Node, NodeStatus

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from rota.doors.parameters import BehindPlace, BehindPlaces, KindName, NodeName, OnNodes, ResourceId, Tail
+from rota.doors.parameters import BehindPlace, BehindPlaces, NodeName, OnNodes, Tail
 from rota.doors.steer import Steer, SteerVerb
 from rota.doors.verbs import verb
 from rota.fleet.core.access.gate import Access
@@ -24,6 +24,7 @@ from rota.model.errors import Invalid, NotFound, RotaError
 from rota.model.ids import NodeId
 from rota.model.node import NodeStatus
 from rota.resources.doors.operations import get_resource
+from rota.resources.doors.parameters import KindName, ResourceId
 from rota.runtime.printed import Part
 from rota.store.port import Store
 from rota.store.records import understood

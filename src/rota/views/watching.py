@@ -17,10 +17,11 @@ from random import random
 
 import msgspec
 
-from rota.doors.parameters import After, KindsOfEvents, LimitOfEvents, OfKind, OfNode, Prefix
+from rota.doors.parameters import After, OfNode, Prefix
 from rota.doors.verbs import verb
 from rota.fleet.core.access.gate import Access
 from rota.fleet.doors.event_operations import read_events
+from rota.fleet.doors.parameters import KindsOfEvents, LimitOfEvents
 from rota.fleet.events import event_log as events
 from rota.kit.record import replace
 from rota.kit.time.backoff import delays
@@ -30,6 +31,7 @@ from rota.model.event import Event
 from rota.model.ids import Key, Revision
 from rota.resources.core.records import ResourceRecord
 from rota.resources.doors.answers import ResourceView
+from rota.resources.doors.parameters import OfKind
 from rota.resources.doors.reading import status_of, view_of
 from rota.store.follow import RETRY
 from rota.store.port import Change, Commit, Store

@@ -16,10 +16,11 @@ from rota.doors.grpc import transcode
 from rota.doors.grpc import verbs as verb_grpc
 from rota.doors.http import openapi
 from rota.doors.http import routes as resources
-from rota.doors.parameters import RunId, Wait
+from rota.doors.parameters import Wait
 from rota.doors.verbs import OPERATIONS, VERBS, Verb, Where, needs, verb
 from rota.fleet.core.access.gate import Access
 from rota.jobs.doors.answers import RunView
+from rota.jobs.doors.parameters import RunId
 from rota.kit.record import replace
 from rota.store.port import Store
 from scripts import contract

@@ -27,10 +27,12 @@ from rota.doors.verbs import VERBS, Sort, Verb, Where
 from rota.fleet.core.access import token
 from rota.fleet.core.access.gate import Access
 from rota.fleet.core.hooks import record as hook
+from rota.fleet.doors import bodies as fleet_bodies
 from rota.fleet.doors import hooks, tokens
 from rota.fleet.doors.nodes import answers as node_schema
 from rota.jobs.core import records as job
 from rota.jobs.doors import answers as job_schema
+from rota.jobs.doors import bodies as job_bodies
 from rota.kit.text.docs import class_doc, field_docs
 from rota.model import node
 from rota.model.problems import PROBLEMS
@@ -47,14 +49,14 @@ _SAME: Mapping[type, tuple[type, ...]] = {
     job_schema.RunView: (job.RunRecord, job.Outcome),
     job_schema.JobView: (job.JobRecord, job.JobSpec),
     hooks.HookView: (hook.Hook,),
-    bodies.JobBody: (job.JobSpec,),
-    bodies.HookBody: (hook.Hook,),
+    job_bodies.JobBody: (job.JobSpec,),
+    fleet_bodies.HookBody: (hook.Hook,),
     stream_schema.StreamView: (stream.StreamStatus, stream.StreamWishes),
     stream_schema.StreamTaskView: (stream.StreamTaskStatus,),
     stream_schema.GroupView: (stream.Group,),
     tokens.TokenView: (token.TokenRecord,),
     tokens.NewToken: (token.TokenRecord,),
-    bodies.TokenBody: (token.TokenRecord,),
+    fleet_bodies.TokenBody: (token.TokenRecord,),
 }
 """Record → those whose texts count for fields of the same name without a text; the first of them counts most."""
 
@@ -325,7 +327,7 @@ def _operation(verb: Verb, schemas: dict[str, Any]) -> dict[str, Any]:
         "parameters": [*_in_path(verb), *_in_query(verb), *_in_headers(verb)],
     }
     if body:
-        described["requestBody"] = _body(body, schemas, is_required=verb.is_body_needed)
+        described["requestBody"] = _body(body, verb.body, schemas, is_required=verb.is_body_needed)
     described["responses"] = {**_success(verb, schemas), **_errors(codes := _codes(verb, has_body=bool(body)))}
     described["x-error-codes"] = codes
     return described
@@ -341,7 +343,7 @@ def _plain(plain: _PlainPath, schemas: dict[str, Any]) -> dict[str, Any]:
     if plain.access is None:
         described["security"] = []
     if plain.body is not None:
-        described["requestBody"] = _body(plain.body.__name__, schemas, is_required=True)
+        described["requestBody"] = _body(plain.body.__name__, plain.body, schemas, is_required=True)
     if plain.method == "DELETE":
         success: dict[str, Any] = {"204": {"description": "The session has ended."}}
     else:
@@ -384,8 +386,7 @@ def _tag(path: str) -> str:
     return _TAGS["services" if "/services" in path else _first(path)][0]
 
 
-def _body(name: str, schemas: dict[str, Any], *, is_required: bool) -> dict[str, Any]:
-    kind = getattr(bodies, name, None)
+def _body(name: str, kind: type | None, schemas: dict[str, Any], *, is_required: bool) -> dict[str, Any]:
     shown = _BODY_EXAMPLES.get(name) or getattr(kind, "example", {})
     return {
         "description": schemas[name]["description"],

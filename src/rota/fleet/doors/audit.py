@@ -5,12 +5,13 @@ from contextlib import aclosing
 
 import msgspec
 
-from rota.doors.parameters import ByCaller, IsRefused, LimitOfAudit, Noted, Since, TokenBack
+from rota.doors.parameters import Since, TokenBack
 from rota.doors.verbs import verb
 from rota.fleet.audit import trail as audit
 from rota.fleet.core.access.gate import Access
 from rota.fleet.core.audit.chain import Verifier
 from rota.fleet.core.audit.record import AuditEntry
+from rota.fleet.doors.parameters import ByCaller, IsRefused, LimitOfAudit, Noted
 from rota.model.errors import Invalid
 from rota.store.port import Store
 

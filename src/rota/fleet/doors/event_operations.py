@@ -1,9 +1,10 @@
 """The operation on events: reading them."""
 
-from rota.doors.parameters import KindsOfEvents, LimitOfEvents, OfNode, Since, TokenBack, Until
+from rota.doors.parameters import OfNode, Since, TokenBack, Until
 from rota.doors.verbs import verb
 from rota.fleet.core.access.gate import Access
 from rota.fleet.doors.event_answers import EventPage
+from rota.fleet.doors.parameters import KindsOfEvents, LimitOfEvents
 from rota.fleet.events import event_log as events
 from rota.model.errors import Invalid
 from rota.store.port import Store

@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from rota.doors.bodies import EnableHookBody, HookBody
-from rota.doors.parameters import HookName
 from rota.doors.verbs import verb
 from rota.fleet.core.access.gate import Access
 from rota.fleet.core.hooks.record import Delivery, Hook, HookStatus
+from rota.fleet.doors.bodies import EnableHookBody, HookBody
+from rota.fleet.doors.parameters import HookName
 from rota.fleet.events import event_log as events
 from rota.kit.record import replace
 from rota.kit.time import durations

@@ -9,12 +9,13 @@ from typing import Any
 
 import msgspec
 
-from rota.doors.bodies import ClearBody, ResizeBody
-from rota.doors.parameters import NodeName, ServiceName
+from rota.doors.parameters import NodeName
 from rota.doors.steer import Steer, SteerVerb
 from rota.doors.verbs import verb
 from rota.fleet.core.access.gate import Access
+from rota.fleet.doors.bodies import ClearBody, ResizeBody
 from rota.fleet.doors.nodes.operations import list_nodes
+from rota.fleet.doors.parameters import ServiceName
 from rota.model.errors import NotFound, RotaError
 from rota.model.ids import NodeId
 from rota.store.port import Store

@@ -10,11 +10,11 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from rota.doors.bodies import RotateBody, TokenBody
-from rota.doors.parameters import RoleName, TokenName
 from rota.doors.verbs import verb
 from rota.fleet.core.access.gate import OPERATOR, Access, digest
 from rota.fleet.core.access.token import DigestRecord, TokenRecord
+from rota.fleet.doors.bodies import RotateBody, TokenBody
+from rota.fleet.doors.parameters import RoleName, TokenName
 from rota.kit.record import replace
 from rota.kit.time.clock import Clock
 from rota.model import codec, keys

@@ -8,20 +8,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from itertools import islice
 
-from rota.doors.bodies import BackfillBody, JobBody
 from rota.doors.limits import PAGE, check_limit
-from rota.doors.parameters import (
-    DueAfter,
-    DueCount,
-    FirstDue,
-    IfMatch,
-    IsForced,
-    JobName,
-    LastDue,
-    Limit,
-    Prefix,
-    Token,
-)
+from rota.doors.parameters import IfMatch, Limit, Prefix, Token
 from rota.doors.verbs import verb
 from rota.fleet.core.access.gate import Access
 from rota.jobs.core import due as dues
@@ -29,6 +17,8 @@ from rota.jobs.core.preview import preview
 from rota.jobs.core.records import JobCursor, JobRecord, Origin
 from rota.jobs.core.spec import read_job
 from rota.jobs.doors.answers import DueTime, DueTimes, JobPage, JobView, RunIds, job_view
+from rota.jobs.doors.bodies import BackfillBody, JobBody
+from rota.jobs.doors.parameters import DueAfter, DueCount, FirstDue, IsForced, JobName, LastDue
 from rota.jobs.doors.reading import job_entry
 from rota.jobs.doors.run_listing import WantedRuns, runs_over
 from rota.jobs.fleet import verbs

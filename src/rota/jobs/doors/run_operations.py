@@ -6,14 +6,16 @@ from datetime import timedelta
 
 import msgspec
 
-from rota.doors.bodies import ReasonBody, RunBody
+from rota.doors.bodies import ReasonBody
 from rota.doors.guard import idempotency
 from rota.doors.limits import PAGE, check_limit, check_reason, check_wait
-from rota.doors.parameters import DueSince, InStates, JobName, Limit, OfJob, OnceKey, RanOn, RunId, Token, Wait
+from rota.doors.parameters import Limit, OnceKey, Token, Wait
 from rota.doors.verbs import needs, verb
 from rota.fleet.core.access.gate import Access
 from rota.jobs.core.records import RunRecord, RunState
 from rota.jobs.doors.answers import RunPage, RunView, run_view
+from rota.jobs.doors.bodies import RunBody
+from rota.jobs.doors.parameters import DueSince, InStates, JobName, OfJob, RanOn, RunId
 from rota.jobs.doors.reading import check_known, job_entry, run_record
 from rota.jobs.doors.run_listing import WantedRuns, page_of
 from rota.jobs.fleet import verbs

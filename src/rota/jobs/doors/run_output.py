@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 from rota.doors.log_at import LogAt
-from rota.doors.parameters import AttemptNumber, Offset, RunId
 from rota.doors.verbs import verb
 from rota.fleet.core.access.gate import Access
 from rota.jobs.core.records import Outcome, RunRecord, RunState
 from rota.jobs.doors.answers import LogPart
+from rota.jobs.doors.parameters import AttemptNumber, Offset, RunId
 from rota.jobs.doors.reading import run_record
 from rota.jobs.logs.port import CHUNK, Logs
 from rota.jobs.logs.reading import read_piece

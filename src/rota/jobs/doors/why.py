@@ -10,7 +10,6 @@ from datetime import datetime
 
 import msgspec
 
-from rota.doors.parameters import JobName, RunId
 from rota.doors.verbs import adds_to, verb
 from rota.doors.why_answers import Why
 from rota.fleet.core.access.gate import Access
@@ -21,6 +20,7 @@ from rota.jobs.core.due import BACKLOG, new_run
 from rota.jobs.core.records import Cause, RunRecord, RunState
 from rota.jobs.core.why import HoldReason, JobSeen
 from rota.jobs.doors.answers import RunPage, RunView
+from rota.jobs.doors.parameters import JobName, RunId
 from rota.jobs.doors.reading import no_job, run_record
 from rota.jobs.fleet.members import PREFIXES, Members
 from rota.jobs.fleet.view import JobsView

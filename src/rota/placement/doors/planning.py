@@ -5,11 +5,11 @@ It is worked out here, by the leader's own rules, from what the store has; no no
 
 from functools import partial
 
-from rota.doors.parameters import Added, Like, Rebalance, Without
 from rota.doors.verbs import verb
 from rota.fleet.core.access.gate import Access
 from rota.kit.aside import in_thread
 from rota.model.errors import Invalid
+from rota.placement.doors.parameters import Added, Like, Rebalance, Without
 from rota.placement.fleet.outlook import how_placed
 from rota.placement.fleet.preview import Preview, preview
 from rota.placement.fleet.rests import suppose_rests

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import msgspec
 
-from rota.doors.parameters import KindName, OfNode, ResourceId
+from rota.doors.parameters import OfNode
 from rota.doors.verbs import verb
 from rota.fleet.core.access.gate import Access
 from rota.model import codec, keys
@@ -16,6 +16,7 @@ from rota.model.errors import Invalid, NotFound
 from rota.model.ids import NodeId
 from rota.relay.core.records import RelayMap, RelayStatus, ResourceTally, Tallies
 from rota.resources.doors.operations import get_resource
+from rota.resources.doors.parameters import KindName, ResourceId
 from rota.store.port import Entry, Store
 from rota.store.records import understood
 

@@ -11,7 +11,6 @@ from datetime import timedelta
 
 import msgspec
 
-from rota.doors.bodies import NameBody, Nothing
 from rota.doors.verbs import PATIENCE, verb
 from rota.fleet.core.access.gate import Access
 from rota.kit.time import durations
@@ -19,6 +18,7 @@ from rota.kit.time.clock import Clock
 from rota.model.errors import Conflict, Invalid, NotFound, Unavailable, Unknown
 from rota.resources.doors import operations as resource_operations
 from rota.resources.doors.answers import ResourceView
+from rota.resources.doors.bodies import NameBody, Nothing
 from rota.store.port import Store
 
 KIND = "crawler"

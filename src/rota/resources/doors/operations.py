@@ -14,7 +14,7 @@ from datetime import timedelta
 from rota.doors.guard import idempotency
 from rota.doors.guard.idempotency import IdempotencyNote
 from rota.doors.limits import MAX_PAGE, PAGE, TRIES, check_wait
-from rota.doors.parameters import IfMatch, IsPending, KindName, Limit, OfKind, OnceKey, Prefix, ResourceId, Token, Wait
+from rota.doors.parameters import IfMatch, Limit, OnceKey, Prefix, Token, Wait
 from rota.doors.verbs import needs, verb
 from rota.fleet.core.access.gate import Access
 from rota.kit.time.clock import Clock
@@ -24,6 +24,7 @@ from rota.model.ids import Revision
 from rota.resources.core.fit import check_replicas, check_spec
 from rota.resources.core.records import KindRecord, WantedResource, record_of
 from rota.resources.doors.answers import KindPage, ResourcePage, ResourceView, kind_view, read_changes, read_resource
+from rota.resources.doors.parameters import IsPending, KindName, OfKind, ResourceId
 from rota.resources.doors.reading import ResourceFilter, kind_record, page_of, resource_record, status_of, view_of
 from rota.store.follow import follow
 from rota.store.port import Absent, At, Delete, Entry, Put, Store

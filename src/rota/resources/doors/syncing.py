@@ -6,8 +6,7 @@ from datetime import timedelta
 
 import msgspec
 
-from rota.doors.bodies import SyncBody
-from rota.doors.parameters import KindName, Wait
+from rota.doors.parameters import Wait
 from rota.doors.verbs import verb
 from rota.fleet.core.access.gate import Access
 from rota.kit.time import durations
@@ -17,7 +16,9 @@ from rota.model.ids import Revision
 from rota.model.spec.checks import did_you_mean
 from rota.resources.core.listing import TIMEOUT
 from rota.resources.core.records import KindRecord, Listing, SyncRequest
+from rota.resources.doors.bodies import SyncBody
 from rota.resources.doors.operations import list_kinds
+from rota.resources.doors.parameters import KindName
 from rota.store.follow import follow
 from rota.store.port import Absent, At, Put, Store
 

@@ -4,7 +4,6 @@ from contextlib import aclosing
 from datetime import timedelta
 
 from rota.doors.limits import SHOWN
-from rota.doors.parameters import KindName, ResourceId
 from rota.doors.verbs import verb
 from rota.doors.why_answers import Why
 from rota.fleet.core.access.gate import Access
@@ -17,6 +16,7 @@ from rota.resources.core.records import Listing, Query, ResourceStatus, Trouble
 from rota.resources.core.trouble import GIVEN_BACK, told
 from rota.resources.doors.answers import ResourceView
 from rota.resources.doors.operations import get_resource
+from rota.resources.doors.parameters import KindName, ResourceId
 from rota.resources.doors.reading import kind_record
 from rota.store.port import Store
 from rota.store.records import understood

@@ -11,9 +11,8 @@ from contextlib import aclosing, suppress
 from datetime import timedelta
 from typing import Any
 
-from rota.doors.bodies import HandOffBody, ResetBody, ResetOffsetsBody, ScaleBody
 from rota.doors.limits import MAX_PAGE, PAGE, check_limit, check_wait
-from rota.doors.parameters import Limit, Prefix, StreamName, Token, Wait, WithPast
+from rota.doors.parameters import Limit, Prefix, Token, Wait
 from rota.doors.verbs import needs, verb
 from rota.doors.why_answers import Why
 from rota.fleet.core.access.gate import Access
@@ -58,6 +57,8 @@ from rota.streams.doors.answers import (
     stream_view,
     versions,
 )
+from rota.streams.doors.bodies import HandOffBody, ResetBody, ResetOffsetsBody, ScaleBody
+from rota.streams.doors.parameters import StreamName, WithPast
 from rota.streams.fleet import verbs
 
 SHOWN = 100

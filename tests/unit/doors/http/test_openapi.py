@@ -9,14 +9,16 @@ import msgspec
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from rota.doors import bodies, verbs
+from rota.doors import verbs
 from rota.doors.http import calls, openapi
 from rota.doors.http import routes as resources
 from rota.fleet.core.access.gate import Access
+from rota.fleet.doors.bodies import HookBody
 from rota.fleet.doors.hooks import FIELDS as HOOK_FIELDS
 from rota.kit.text.docs import class_doc, field_docs
 from rota.model.problems import PROBLEMS
 from rota.resources.doors.answers import CHANGEABLE
+from rota.streams.doors.bodies import HandOffBody
 from tests.kit.guarded import Guarded
 
 DESCRIBED = msgspec.json.decode(msgspec.json.encode(openapi.describe(resources.table())))
@@ -134,7 +136,7 @@ def test_parameters_of_a_path_are_those_in_it() -> None:
 
 
 def test_bodies_have_the_fields_that_the_doors_take() -> None:
-    assert set(bodies.HookBody.__struct_fields__) == set(HOOK_FIELDS)
+    assert set(HookBody.__struct_fields__) == set(HOOK_FIELDS)
     assert list(SCHEMAS["Changes"]["properties"]) == list(CHANGEABLE)
     with_default = [name for name, said in SCHEMAS["Changes"]["properties"].items() if "default" in said]
     assert with_default == [], "a client that fills defaults in would put back what nobody named"
@@ -146,7 +148,7 @@ def test_texts_are_read_from_below_the_fields() -> None:
         """Only classes at the top of a module are read."""
 
     assert field_docs(Inner) == {}
-    assert field_docs(bodies.HandOffBody)["groups"].startswith("The numbers of the groups")
+    assert field_docs(HandOffBody)["groups"].startswith("The numbers of the groups")
     assert field_docs(dict) == {}
-    assert class_doc(bodies.HandOffBody) == "Which groups end and publish now."
+    assert class_doc(HandOffBody) == "Which groups end and publish now."
     assert field_docs(Access)["VIEW"] == "Look."

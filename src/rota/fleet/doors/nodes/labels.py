@@ -10,11 +10,11 @@ from types import MappingProxyType
 
 import msgspec
 
-from rota.doors.bodies import LabelsBody
 from rota.doors.limits import TRIES
 from rota.doors.parameters import NodeName
 from rota.doors.verbs import verb
 from rota.fleet.core.access.gate import Access
+from rota.fleet.doors.bodies import LabelsBody
 from rota.fleet.doors.nodes.reading import no_node
 from rota.kit.time.clock import Clock
 from rota.model import codec, keys

@@ -3,12 +3,13 @@
 from contextlib import aclosing
 from datetime import timedelta
 
-from rota.doors.bodies import DrainBody, ReasonBody, SlotsBody
+from rota.doors.bodies import ReasonBody
 from rota.doors.limits import check_reason
 from rota.doors.parameters import NodeName
 from rota.doors.verbs import needs, verb
 from rota.fleet.core.access.gate import Access
 from rota.fleet.core.members.load import LoadCandidate, NoneIdle, idlest
+from rota.fleet.doors.bodies import DrainBody, SlotsBody
 from rota.fleet.doors.nodes.answers import IdlestNode, NodeList, NodeSlots, NodeView, Uncordoned, Undrained, read_slots
 from rota.fleet.doors.nodes.reading import no_node, node_view, seen_nodes
 from rota.kit.time.clock import Clock
