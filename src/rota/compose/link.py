@@ -1,4 +1,4 @@
-"""What a node answers to the other nodes."""
+"""The requests of other nodes that a node answers."""
 
 import socket
 from collections.abc import Awaitable, Callable
@@ -10,7 +10,7 @@ from rota.model.ids import NodeId, SessionId
 
 
 class Works(Protocol):
-    """What runs the app of a node."""
+    """Runs the app of a node."""
 
     is_draining: bool
 
@@ -30,14 +30,14 @@ class LinkHandler:
         self._take, self._read_log = take, read_log
 
     def presence(self) -> Presence:
-        """Who we are."""
+        """This node's identity."""
         session = self._session()
         if session is None:
             raise Unavailable(f"node {self._node} on {socket.gethostname()} has not joined the fleet; ask again")
         return Presence(node=self._node, session=session)
 
     async def dispatch(self, start: StartAttempt) -> Accepted | AttemptRefused:
-        """Take an attempt that is bound to this node."""
+        """Accept an attempt that is bound to this node."""
         if self._works is None:
             return AttemptRefused(why=f"node {self._node} runs no app")
         if self._works.is_draining:

@@ -1,4 +1,4 @@
-"""What a user's function is handed: a task, a run, a request, a batch.
+"""The objects passed to a user's function: a task, a run, a request, a batch.
 
 They are plain objects over small doors, so that a worker, a test and the simulator can hand out the same ones. `Task`
 has methods to await; a function that is not async gets a `SyncTask`, whose methods block: its door's loop runs in
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 T = TypeVar("T")
 Call = Callable[[Coroutine[Any, Any, Any]], Any]
-"""Runs a coroutine on the door's loop, and returns what it returned."""
+"""Runs a coroutine on the door's loop, and returns its result."""
 
 _JSON = msgspec.json.Encoder()
 
@@ -70,7 +70,7 @@ class Stopping:
             self._gate.acquire(timeout=-1 if limit is None else min(max(0.0, limit), threading.TIMEOUT_MAX))
         finally:
             if self._is_set:
-                self._open()  # for the others who wait
+                self._open()  # wake the other threads that wait
         return self._is_set
 
     def _open(self) -> None:
@@ -80,12 +80,12 @@ class Stopping:
 
 @types.coroutine
 def _turn() -> Generator[None, None, None]:
-    """Let others on the loop run: `asyncio.sleep(0)`, without loading asyncio where an app is only declared."""
+    """Let other tasks on the loop run: `asyncio.sleep(0)`, without loading asyncio where an app is only declared."""
     yield
 
 
 def _check_no_loop() -> None:
-    """Refuse to stop a loop, and all that runs on it."""
+    """Refuse a blocking call that would stop an event loop and all tasks on it."""
     if "asyncio" not in sys.modules:
         return  # an app that is only declared need not load it
     import asyncio  # noqa: PLC0415
@@ -102,7 +102,7 @@ def _check_no_loop() -> None:
 
 @dataclass(frozen=True, init=False)
 class Message:
-    """One thing to send: bytes as they are, a str as UTF-8, anything else as JSON."""
+    """One message to send: bytes are sent as they are, a str as UTF-8, anything else as JSON."""
 
     payload: bytes
     key: str | None
@@ -124,7 +124,7 @@ class Message:
 
 
 class TaskDoor(Protocol):
-    """What a task needs of the process it runs in."""
+    """What a task needs from the process it runs in."""
 
     async def emit(self, messages: list[Message]) -> None:
         """Take the messages; those with `confirm` are in the sink or on disk when this returns.
@@ -140,7 +140,7 @@ class TaskDoor(Protocol):
 
 
 class _TaskBase(Generic[S]):
-    """What both kinds of task have."""
+    """What both kinds of task have in common."""
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ class _TaskBase(Generic[S]):
         """Greater for each later placement; others can refuse effects of an older one by it."""
 
         self.spec = spec
-        """What the resource's fields say, as the type in `Task[…]`; a dict without one."""
+        """The resource's fields, as the type in `Task[…]`; a dict without one."""
 
         self.saved: Mapping[str, Any] = dict(saved or {})
         """What this task, or the one before it in its slot, saved last."""
@@ -183,7 +183,7 @@ class _TaskBase(Generic[S]):
         plain = _state(self.id, state)
         await self._door.save(plain)
         self.saved = plain
-        await _turn()  # a task that saves in a loop would otherwise keep its loop from all others
+        await _turn()  # otherwise a task that saves in a loop would block all other tasks
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} epoch {self.epoch}>"
@@ -278,7 +278,7 @@ class Client(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """An answer: its code, 0 for well done, its body, and what else its header says."""
+    """An answer: its code, 0 for success, its body, and further fields of its header."""
 
     body: bytes = b""
     ret: int = 0
@@ -287,7 +287,7 @@ class Reply(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, value: object) -> "Reply":
-        """What a handler returned, as an answer; Invalid if it is none.
+        """The answer for a handler's return value; Invalid if that is of a wrong type.
 
         Bytes and str are a body; a dict has `ret`, `body`, and fields of the header.
         """
@@ -313,7 +313,7 @@ class RequestDoor(Protocol):
     """Where a request came from, and where its answer goes."""
 
     def reply(self, request: "Request", reply: Reply) -> None:
-        """Send the answer to a request that came by here; Invalid if its header has no such field."""
+        """Send the answer to a request that came through this door; Invalid if its header has no such field."""
 
     def client(self) -> Client | None:
         """Who asks."""
@@ -383,7 +383,7 @@ class Request:
 class Record(msgspec.Struct, frozen=True, gc=False):
     """One record of a partitioned log."""
 
-    # A struct, and the time a number until somebody asks: there is one for each record, and these are built in no time.
+    # A struct, and the time a number until `at` is read: there is one for each record, so building it must be fast.
 
     partition: int
     offset: int
@@ -404,7 +404,7 @@ _fields = attrgetter("offset"), _value, attrgetter("key"), attrgetter("headers")
 
 
 class Records(Sequence[Record]):
-    """Records of one partition as a source gave them; each becomes a `Record` when somebody looks at it."""
+    """Records of one partition as a source gave them; each becomes a `Record` when it is read."""
 
     def __init__(self, partition: int, read: Sequence[Any]) -> None:
         self._partition, self._read = partition, read
@@ -501,7 +501,7 @@ def _to(to: object) -> str | None:
 
 
 def _name(what: str, name: str | None) -> str | None:
-    """A name that can be sent: one that cannot would take along what others have sent with it."""
+    """A name that can be sent. One that cannot be encoded would make other messages of the same batch fail too."""
     if name is None:
         return None
     try:
