@@ -3,9 +3,9 @@
 A lane is one connection and the way to the next one. A call takes the lane with the fewest calls; if its connection is
 gone, the first of its calls connects and the others wait for that.
 
-What was handed to a connection may have left, so when that is lost its calls are `Unknown`, also where the bytes were
-still in this process. While a service does not read, calls wait before they are handed over, and are `Unavailable` when
-their time is up.
+A request that was written to a connection may have been sent. So when the connection is lost its calls are `Unknown`,
+even if the bytes were still in this process. While a service does not read, calls wait before they are written, and are
+`Unavailable` when their time is up.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ class AsyncServiceClient:
         timeout: Duration | None = None,
         fields: Mapping[str, Any] | None = None,
     ) -> int:
-        """The number of a request that was handed over; an answer, if there is one, is dropped."""
+        """Send a request without waiting; returns its number. An answer, if there is one, is dropped."""
         number = self._exchange.number()
         frame = self._exchange.request(number, cmd, body, json, fields)
         await self._lane().send(frame, self._exchange.within(timeout))
@@ -87,11 +87,11 @@ class AsyncServiceClient:
 
 
 class _Lane:
-    """One connection at a time, and the calls that want it."""
+    """One connection at a time, and the calls that use it."""
 
     def __init__(self, exchange: Exchange) -> None:
         self.calls = 0
-        """How many are here, those that wait for a connection too."""
+        """The number of calls here, including those that wait for a connection."""
 
         self._exchange, self._peer = exchange, exchange.peer
         self._redial = Redial(random.random)
@@ -135,7 +135,7 @@ class _Lane:
             self.calls -= 1
 
     async def close(self) -> None:
-        """End the connection, and let nobody make another."""
+        """Close the connection, and allow no new one."""
         self._is_closed = True
         if self._line is not None:
             await self._line.close()
@@ -154,7 +154,7 @@ class _Lane:
                 return line
 
     async def _connected(self, deadline: float) -> "_Line":
-        """A new connection; TimeoutError as soon as it is clear that there is none before the deadline."""
+        """A new connection; raises TimeoutError as soon as none can be made before the deadline."""
         clock = asyncio.get_running_loop().time
         while True:
             self._check_open()
@@ -196,7 +196,7 @@ class _Lane:
 
 
 class _Line(asyncio.Protocol, asyncio.DatagramProtocol):
-    """One connection, and who waits for which answer on it; by UDP one socket."""
+    """One connection, and the calls that wait for answers on it; by UDP one socket."""
 
     def __init__(self, exchange: Exchange) -> None:
         self.is_lost = False
@@ -210,7 +210,7 @@ class _Line(asyncio.Protocol, asyncio.DatagramProtocol):
         self._transport: Any = None  # asyncio's two kinds have no type in common that can be written to
 
     async def ask(self, number: int, frame: bytes) -> Answer | str:
-        """What came of a request: its answer, or what the connection was lost of."""
+        """The outcome of a request: its answer, or why the connection was lost."""
         if number in self._waiting:
             raise Unavailable(f"{self._exchange.peer}: all request numbers are in use; retry later")
         outcome: asyncio.Future[Answer | str] = asyncio.get_running_loop().create_future()
@@ -237,7 +237,7 @@ class _Line(asyncio.Protocol, asyncio.DatagramProtocol):
         self._is_closing = True
         self._settle_all("the client was closed")
         try:
-            with suppress(TimeoutError, OSError):  # it was reset, and nobody has heard of it yet
+            with suppress(TimeoutError, OSError):  # it was reset, and asyncio has not reported that yet
                 async with asyncio.timeout(LINGER):
                     self._say_goodbye()
                     await self._lost.wait()
@@ -246,7 +246,7 @@ class _Line(asyncio.Protocol, asyncio.DatagramProtocol):
         await self._lost.wait()
 
     def _say_goodbye(self) -> None:
-        """Nothing more comes from here; the transport closes when nothing more comes from there."""
+        """Send nothing more; the transport closes when the other end does."""
         if self._exchange.peer.is_udp:
             self._transport.close()
         elif not self._transport.is_closing():
@@ -280,7 +280,7 @@ class _Line(asyncio.Protocol, asyncio.DatagramProtocol):
                 self._settle(answer)
 
     def error_received(self, error: Exception) -> None:
-        self._settle_all(reason(error))  # by UDP nobody is told which request it was about
+        self._settle_all(reason(error))  # by UDP the system does not say which request it was about
 
     def pause_writing(self) -> None:
         self._writable.clear()

@@ -1,7 +1,7 @@
 """An answer of a service, and the errors of calls that got none, or not the one they wanted.
 
-Errors are sorted by what the caller can do. `Unavailable`: the request did not leave whole, so nothing happened.
-`Unknown`: it left, and may have run. `TimedOut` is an Unknown that is a TimeoutError too.
+Errors are sorted by what the caller can do. `Unavailable`: the request was not sent whole, so nothing happened.
+`Unknown`: it was sent, and may have run. `TimedOut` is an Unknown that is a TimeoutError too.
 """
 
 from collections.abc import Mapping
@@ -26,11 +26,11 @@ _MEANINGS: Mapping[int, tuple[type[RotaError], str]] = {
 
 
 class TimedOut(Unknown, TimeoutError):
-    """No answer in time, though the request was sent; it may have run, or may run yet."""
+    """No answer in time, although the request was sent; it may have run, or may still run."""
 
 
 class Refused(RotaError):
-    """The handler answered with a code of its own; what that means, the service's authors know."""
+    """The handler answered with a code of its own, whose meaning the service defines."""
 
     def __init__(self, message: str, answer: "Answer") -> None:
         super().__init__(message)
@@ -39,10 +39,10 @@ class Refused(RotaError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back."""
+    """The answer to a request."""
 
     ret: int
-    """0 for well done; 0 too where the frames have no such field."""
+    """0 for success; 0 too where the frames have no such field."""
 
     body: bytes
     cmd: int
@@ -60,7 +60,7 @@ class Answer:
             raise Invalid(f"the answer to cmd {self.cmd} is not JSON: {error}; read its body instead") from None
 
     def raise_for_ret(self) -> "Answer":
-        """Itself if `ret` is 0; else the error that says what can be done."""
+        """Returns itself if `ret` is 0; otherwise raises the error for its code."""
         if self.ret == 0:
             return self
         if self.ret not in _MEANINGS:

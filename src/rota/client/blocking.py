@@ -1,10 +1,10 @@
 """A client of services for threads: each call takes a connection of its own from a pool, and gives it back.
 
 A call that runs out of time leaves its connection whole: the late answer is dropped by its number when the connection
-is used again. A connection that the service closed while it lay idle is noticed before a request is trusted to it.
+is used again. A connection that the service closed while it was idle is noticed before a request is sent on it.
 
-`timeout` is for all of a call: waiting for a free connection, connecting, sending, and the answer. A frame that did not
-leave whole cannot have run, so all that goes wrong before that is `Unavailable`.
+`timeout` is for all of a call: waiting for a free connection, connecting, sending, and the answer. A request that was
+not sent whole cannot have run, so every failure before that is `Unavailable`.
 """
 
 import errno
@@ -29,7 +29,7 @@ from rota.model.spec.checks import Duration
 from rota.services.core.frames import BOX, BadFrame, Layout
 
 GLANCE = 0.2
-"""Seconds after which a waiting call looks whether its client was closed: a UDP socket cannot be woken."""
+"""Seconds between two checks of a waiting call whether its client was closed: a UDP socket cannot be woken."""
 
 
 class ServiceClient:
@@ -75,7 +75,7 @@ class ServiceClient:
         timeout: Duration | None = None,
         fields: Mapping[str, Any] | None = None,
     ) -> int:
-        """The number of a request that was sent; an answer, if there is one, is dropped."""
+        """Send a request; returns its number. An answer, if there is one, is dropped."""
         number = self._exchange.number()
         frame = self._exchange.request(number, cmd, body, json, fields)
         deadline = _Deadline(self._exchange.within(timeout))
@@ -114,11 +114,11 @@ class _Deadline:
 
 
 class _Ended(Exception):
-    """A connection ended in order, and with it the hope for an answer."""
+    """The service ended the connection in order, so no answer will come."""
 
 
 class _ClientClosed(Exception):
-    """The client was closed; the connection is sound."""
+    """The client was closed; the connection itself is sound."""
 
 
 class _BlockingConnection:
@@ -131,7 +131,7 @@ class _BlockingConnection:
         """May it be used again?"""
 
         self.is_over = False
-        """Was its client closed? A call that waits looks at this every `GLANCE`."""
+        """Was its client closed? A waiting call checks this every `GLANCE` seconds."""
 
     def is_stale(self) -> bool:
         """Has the service closed it meanwhile?"""
@@ -144,7 +144,7 @@ class _BlockingConnection:
             return True
 
     def send(self, frame: bytes, deadline: _Deadline) -> None:
-        """Hand the whole frame to the system, or Unavailable."""
+        """Send the whole frame; Unavailable if that fails."""
         rest = memoryview(frame)
         try:
             while rest:
@@ -158,16 +158,16 @@ class _BlockingConnection:
             raise Unavailable(f"{self._peer}: sending {why}; nothing happened: retry later") from error
 
     def receive(self, cmd: int, number: int, deadline: _Deadline) -> Answer:
-        """The answer of this number; others came too late for their calls, and are dropped."""
+        """The answer of this number; earlier numbers came too late for their calls, and are dropped."""
         try:
             while True:
                 for answer in self._feed(self._wait(deadline)):
                     if answer.sn == number:
                         return answer
         except TimeoutError as error:
-            if error.errno is not None:  # not our deadline: the system gave the connection up
+            if error.errno is not None:  # not the call's deadline: the system gave up the connection
                 self._lose(cmd, reason(error), error)
-            # A late answer by UDP goes to a port that nobody has any more.
+            # A late answer by UDP goes to a port that is closed by then.
             self.is_sound = not self._peer.is_udp
             raise TimedOut(
                 f"{self._peer}: cmd {cmd} had no answer within {deadline}; it may have run: check before you retry"
@@ -197,7 +197,7 @@ class _BlockingConnection:
         self._sock.close()
 
     def _wait(self, deadline: _Deadline) -> bytes:
-        """What comes next; TimeoutError without a number when the time is over."""
+        """The next bytes; TimeoutError without a number when the time is over."""
         while not self.is_over:
             self._sock.settimeout(min(deadline.left, GLANCE))
             try:
@@ -213,9 +213,9 @@ class _BlockingConnection:
                 raise _Ended("closed by the service")
             return self._intake.feed(data)
         try:
-            return self._new_intake().feed(data)  # what is missing of a frame in a datagram comes in no other
+            return self._new_intake().feed(data)  # the rest of an incomplete frame does not come in another datagram
         except BadFrame:
-            return []  # from whom it came is anybody's guess
+            return []  # its sender is not verified
 
     def _lose(self, cmd: int, why: str, error: Exception) -> NoReturn:
         self.is_sound = False
@@ -286,7 +286,7 @@ class _Pool:
         _BlockingConnection.close(idle)  # without the lock: it may wait for the service
 
     def _idle_or_permit(self, deadline: _Deadline) -> _BlockingConnection | None:
-        """An idle connection; None is leave to open one."""
+        """An idle connection; None is the permission to open one."""
         with self._changed:
             self._mind_a_fork()
             if not self._changed.wait_for(self._may_go_on, self._left(deadline)):
@@ -318,7 +318,7 @@ class _Pool:
         return connection
 
     def _dial(self, deadline: _Deadline) -> socket.socket:
-        """A connected socket; tries again until the time is over."""
+        """A connected socket; retries until the time is over."""
         try:
             while True:
                 with self._changed:
@@ -351,7 +351,7 @@ class _Pool:
             raise Invalid(f"the client of {self._peer} is closed; make another one")
 
     def _mind_a_fork(self) -> None:
-        """Leave the connections that were open when this process was forked to the process it was forked from."""
+        """After a fork, leave the connections that were open then to the parent process."""
         if self._pid != os.getpid():
             for connection in (*self._idle, *self._lent):
                 connection.let_go()

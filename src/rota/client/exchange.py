@@ -77,19 +77,19 @@ class Exchange:
         self._count = itertools.count()  # its next() is one step for threads
 
     def within(self, timeout: Duration | None) -> timedelta:
-        """How long a call may take that says so, or nothing."""
+        """A call's `timeout`, or the client's own if it has none."""
         return self.timeout if timeout is None else self.check.duration("timeout", timeout)
 
     def number(self) -> int:
-        """The next request's number; after the greatest the field can hold, they begin anew."""
+        """The next request's number; after the greatest that the field can hold, numbers begin anew."""
         return next(self._count) % self._most + 1
 
     def request(self, number: int, cmd: int, body: Body, json: object, fields: Mapping[str, Any] | None) -> bytes:
-        """A request as a frame; Invalid if it cannot be one."""
+        """A request as a frame; Invalid if it does not fit into one."""
         return self._wire.frame(self._body(body, json), **{**(fields or {}), "cmd": cmd, self._numbered_by: number})
 
     def intake(self) -> "AnswerParser":
-        """A new stream's answers."""
+        """The parser of a new stream's answers."""
         return AnswerParser(self._wire, self._numbered_by, self._limit)
 
     def _body(self, body: Body, json: object) -> bytes:

@@ -1,7 +1,7 @@
-"""Redial: when one may try to connect again. Pure.
+"""Redial: when the client may try to connect again. Pure.
 
-After a failure the next try waits, longer each time, however many callers want one. A connection that came about ends
-that.
+After a failure the next try waits, longer each time, however many callers want a connection. A successful connection
+resets the wait.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ class Redial:
 
     def __init__(self, jitter: Callable[[], float]) -> None:
         self.why = ""
-        """What the last try failed of."""
+        """Why the last try failed."""
 
         self._jitter = jitter
         self._delays: Iterator[timedelta] | None = None

@@ -16,11 +16,11 @@ LINGER = 1.0
 """Seconds that closing a connection waits at most for the service to close its end, too."""
 
 UNANSWERED_MS = 10_000
-"""After so long without a sign of the other machine, a connection with bytes on their way is given up."""
+"""Milliseconds without a sign of the other machine after which a connection with bytes on their way is given up."""
 
 
 def connect(peer: ServiceAddress, within: float) -> socket.socket:
-    """A socket to a service; OSError if there is none within so many seconds."""
+    """A socket to a service; OSError if connecting fails or takes longer than `within` seconds."""
     if not peer.is_udp:
         sock = socket.create_connection((peer.host, peer.port), within)
         tune(sock)
@@ -36,9 +36,8 @@ def connect(peer: ServiceAddress, within: float) -> socket.socket:
 
 
 def tune(sock: socket.socket) -> None:
-    """Send small frames at once, and do not trust a machine that fell silent: a call's time-out does not end its
-    connection, so something else must.
-    """
+    """Send small frames at once, and detect a machine that has gone silent: a call's time-out does not end its
+    connection."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNANSWERED_MS)
@@ -47,9 +46,9 @@ def tune(sock: socket.socket) -> None:
 def close_gently(sockets: Iterable[socket.socket]) -> None:
     """Close connections, and lose nothing that was written to them.
 
-    An answer that arrives at a closed connection resets it, and the service discards what it has not read yet. So say
-    first that nothing more comes, and read until the service closes its end, which it does when it has read all. It is
-    given `LINGER`, and so are all of them together.
+    An answer that arrives at a closed connection resets it, and the service discards what it has not read yet. So close
+    the sending side first, and read until the service closes its end, which it does when it has read everything. All
+    connections together get `LINGER` seconds for that.
     """
     ends = time.monotonic() + LINGER
     with contextlib.ExitStack() as closing:
@@ -67,7 +66,7 @@ def close_gently(sockets: Iterable[socket.socket]) -> None:
 
 
 def _is_open(sock: Any) -> bool:
-    """Drop what can be read; has the other side not closed its end?"""
+    """Drop what can be read; returns whether the other side has not closed its end."""
     try:
         return bool(sock.recv(READ))
     except BlockingIOError:
@@ -77,7 +76,7 @@ def _is_open(sock: Any) -> bool:
 
 
 def reason(error: Exception) -> str:
-    """What went wrong, in the system's words rather than asyncio's."""
+    """What went wrong, in the operating system's words rather than asyncio's."""
     if isinstance(error, OSError) and error.errno and not isinstance(error, socket.gaierror):
         return os.strerror(error.errno)
     return str(error) or type(error).__name__

@@ -1,7 +1,6 @@
 """The doors of a node: HTTP, the node link with the gRPC API beside it, and the control socket.
 
-Nobody asked for a default port, so if it is taken the door opens on another one and says where. A port that was asked
-for and is taken is an error.
+If a default port is taken, the door opens on another one and reports it. A configured port that is taken is an error.
 """
 
 import asyncio
@@ -37,7 +36,7 @@ from rota.services.doors.control import service_verbs
 log = logging.getLogger(__name__)
 
 CHANGING = frozenset({"stop", "reload", "rollback", "service.clear", "service.resize"})
-"""What does more than look."""
+"""The verbs that change something."""
 
 
 @asynccontextmanager
@@ -51,7 +50,7 @@ async def open_doors(
     may_move: bool,
     may_lack_link: bool,
 ) -> AsyncIterator[None]:
-    """HTTP and the node link, open inside to whom `gate` lets in; the state says where."""
+    """HTTP and the node link, open inside to callers that `gate` admits; the state has their addresses."""
     async with AsyncExitStack() as up:
         sock = _bind(config.http, may_move)
         up.callback(sock.close)
@@ -67,7 +66,7 @@ async def open_doors(
 
 
 def verbs(state: NodeState, stop: Callable[[bool], None]) -> dict[str, Verb]:
-    """What the control socket understands; `stop(now)` stops the node."""
+    """The verbs of the control socket; `stop(now)` stops the node."""
 
     async def show(_: dict[str, Any]) -> Any:
         return state.show()
@@ -81,7 +80,7 @@ def verbs(state: NodeState, stop: Callable[[bool], None]) -> dict[str, Verb]:
 
 
 def steering_verbs(state: NodeState) -> dict[str, Verb]:
-    """Those of them that may also be asked from elsewhere."""
+    """Those of the verbs that other nodes may also ask for."""
 
     async def reload_all(_: dict[str, Any]) -> Any:
         return await reload(state)
@@ -100,7 +99,7 @@ def steering_verbs(state: NodeState) -> dict[str, Verb]:
 
 
 def _noted(state: NodeState, name: str, verb: Verb) -> Verb:
-    """A verb that leaves its trace in the audit trail. Only the node's own user can open the control socket."""
+    """A verb that is recorded in the audit trail. Only the node's own user can open the control socket."""
 
     async def do(request: dict[str, Any]) -> Any:
         what = " ".join([name, *(str(value) for key, value in request.items() if key != "do")])
@@ -111,7 +110,7 @@ def _noted(state: NodeState, name: str, verb: Verb) -> Verb:
 
 
 async def reload(state: NodeState) -> Reloaded:
-    """Take in what the settings declare, and the app's code, as they are now."""
+    """Load the settings' declarations, and the app's code, as they are now."""
     state.read_settings_again()
     return await _work(state).reloads.reload()
 
@@ -127,9 +126,9 @@ def _why_out(has_store: bool) -> str:
 
 
 def check_readiness(health: HealthChecks, state: NodeState) -> None:
-    """Say why the node should be given nothing new.
+    """Raises an error that says why the node should get no new work.
 
-    Of a node that is not in the fleet only that is said: it cannot get work, whether its workers are there or not.
+    Of a node that is not in the fleet only that is reported: it cannot get work, whether its workers are ready or not.
     """
     health.check_ready("session", lambda: None if state.session else _why_out(state.store is not None))
     if runtime := state.runtime:
@@ -218,7 +217,7 @@ async def _open_link(
             if not may_move:
                 raise
             server = await up.enter_async_context(at(_any_port(config.grpc)))
-    except Invalid as error:  # gRPC is an extra; a fleet of one does without
+    except Invalid as error:  # gRPC is an extra; a single node works without it
         if not may_lack_link:
             raise
         log.warning("no node link", extra={"node": state.id, "why": str(error)})
@@ -248,12 +247,12 @@ def _any_port(address: str) -> str:
 
 
 def _dialled(config: NodeConfig, address: str) -> str:
-    """A door's address as the other nodes dial it."""
+    """The address at which other nodes reach a door."""
     return f"{config.advertised}:{split_address(address)[1]}"
 
 
 def _tell_if_broken(task: "asyncio.Task[None]") -> None:
-    """A door that closed by itself must not do so in silence."""
+    """Log an error when a door closes by itself."""
     if not task.cancelled() and (error := task.exception()):
         log.error("the HTTP door broke", exc_info=error)
 

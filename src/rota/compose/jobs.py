@@ -24,35 +24,35 @@ ReadJobs = Callable[[], Sequence[JobSpec] | None]
 
 
 class FileJobs:
-    """The jobs that this node's file declares, as it was read last."""
+    """The jobs that this node's file declares, as last read."""
 
     def __init__(self, node: NodeId, read: ReadJobs) -> None:
         self._owner, self._read = DeclarationOwner(Origin.FILE, node), read
         self._jobs = read()
 
     def read_again(self, tell: Callable[..., None]) -> None:
-        """Take in what the file says now; one that cannot be read changes nothing."""
+        """Read the file again; if it cannot be read, nothing changes."""
         try:
             self._jobs = self._read()
         except (Invalid, Denied) as error:
             tell("config.failed", "jobs", why=str(error))
 
     def declared(self) -> tuple[DeclarationOwner, Sequence[JobSpec]] | None:
-        """Who declares what."""
+        """The owner of the declarations, and the jobs."""
         return (self._owner, self._jobs) if self._jobs is not None else None
 
 
 class NoRuns:
-    """Of a node that runs nothing: it only schedules."""
+    """Stands for the runs of a node without an app: it only schedules."""
 
     executors = free = 0
 
     def start_many(self, orders: Sequence[RunOrder], ended: Callable[[RunOrder, Outcome], None]) -> list[str]:
-        """Nothing is taken."""
+        """Refuses every attempt."""
         return ["this node runs no app"] * len(orders)
 
     def interrupt(self, run: str, attempt: int, why: str) -> bool:
-        """Nothing runs."""
+        """Does nothing, because nothing runs."""
         return False
 
 
@@ -64,7 +64,7 @@ def take_part(
     file_jobs: FileJobs,
     config: PeersConfig,
 ) -> None:
-    """Start a session's part in jobs; the state knows it from now on."""
+    """Start a session's part in jobs, and put it in the state."""
     node, runtime, tell = session.node, state.runtime, state.journal.tell
     runs: AttemptRunner = runtime.attempts if runtime is not None else NoRuns()
     standing = NodeStandings(lambda other: _barred(state, other), lambda other: _share(state, other, config))
@@ -88,7 +88,7 @@ def take_part(
 
 
 def chores(duties: asyncio.TaskGroup, state: NodeState, term: Term, config: JobsConfig) -> None:
-    """What one node does for all: the leader."""
+    """The chores that one node does for the whole fleet: the leader does them."""
     assert state.logs is not None  # they are opened with the store
     duties.create_task(keep_runs(term.store, state.logs, config, state.journal.tell), name="old runs")
     duties.create_task(Undeclared(term.store, state.journal.tell).run(), name="undeclared jobs")
@@ -98,13 +98,13 @@ def _barred(state: NodeState, node: NodeId) -> str:
     if node == state.id:
         is_stopping = state.runtime is not None and state.runtime.is_draining
         return "it is stopping" if is_stopping else ""
-    # By what this node finds itself. One that answers and counts as offline, because it fell lately, has no share; but
-    # if all count as that, somebody has to do the work (`jobs.core.dispatch`).
+    # By this node's own checks. A node that answers but counts as offline, because it fell recently, has no share; but
+    # if all nodes count as offline, one has to do the work (`jobs.core.dispatch`).
     return "it cannot be reached" if state.peers is not None and node in state.peers.ledger.strikes else ""
 
 
 def _share(state: NodeState, node: NodeId, config: PeersConfig) -> float:
-    """One that has just come back gets less for a while, and one that counts as offline nothing."""
+    """The share of a node's executors: less for a while after it came back, and nothing while it counts as offline."""
     if node == state.id or state.peers is None or state.jobs is None:
         return 1.0
     return state.peers.weight(node, state.jobs.clock.now(), config.ramp * config.beat)

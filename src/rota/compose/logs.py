@@ -22,7 +22,7 @@ class FleetLogs:
         self._node, self._own, self._peers = node, own, peers
 
     async def __call__(self, node: NodeId, attempt: AttemptId, offset: int) -> LogPiece:
-        """A piece of the log of an attempt; Unavailable, with what to do, if `node` does not give it."""
+        """A piece of the log of an attempt; Unavailable, with the next step, if `node` does not deliver it."""
         if node == self._node:
             return await self._own(attempt, offset)
         peers = self._peers()

@@ -58,7 +58,7 @@ class FleetMember:
         ):
             await wait_to_belong(store, state.id, self._claim(), self._clock)
             state.store = store
-            # Not before: where a node cannot start, the reason is all that is said.
+            # Not earlier: if the node cannot start, only the reason for that is logged.
             if parts.new_token:
                 log.info("token made", extra={"node": state.id, "file": str(parts.new_token)})
             if (user := parts.commands.confinement.user) and self._settings.commands.user is None:
@@ -82,7 +82,7 @@ class FleetMember:
                 if state.runtime is not None:
                     writing.append(tasks.create_task(state.runtime.logs.keep(state.logs), name="logs"))
                 try:
-                    await parts.doorkeeper.has_asked.wait()  # other nodes call as soon as they know of us
+                    await parts.doorkeeper.has_asked.wait()  # other nodes call as soon as they know of this one
                     await in_session(
                         store,
                         self._identity(),
@@ -176,7 +176,7 @@ class FleetMember:
         state.term = term
         state.journal.tell("leader.elected", state.id, term=term.number)
         try:
-            roster = await last_roster(term)  # before ours takes its place
+            roster = await last_roster(term)  # before this node's own takes its place
             async with asyncio.TaskGroup() as duties:
                 watch = supervise(
                     term,
@@ -202,13 +202,13 @@ class FleetMember:
             state.term = None
 
     def _revoke(self) -> None:
-        """Have the relay know which certificates were taken back; the doors ask the doorkeeper."""
+        """Report revoked certificates to the relay; the doors ask the doorkeeper."""
         if self._state.runtime is not None and (relay := self._state.runtime.relay) is not None:
             relay.revoke(self._parts.doorkeeper.revoked)
 
 
 class _Work:
-    """The runtime within one session: it runs what the session's assignments say; what needs the lease, only then."""
+    """The runtime within one session: it runs the session's assignments, and exclusive work only under the lease."""
 
     def __init__(self, runtime: Runtime, keeper: LeaseKeeper) -> None:
         self._runtime, self._keeper = runtime, keeper

@@ -1,10 +1,10 @@
 """Metrics: a node's figures in the words of Prometheus.
 
-Nothing is counted here and nothing is kept: whoever scrapes makes `ask` be called, and its `NodeFigures` are written
-down as `METRICS` says. The registry is made by `registry` and handed on; there is no global one.
+Nothing is counted or kept here: each scrape calls `ask`, and its `NodeFigures` are rendered as `METRICS` says.
+`registry` makes the registry; there is no global one.
 
-Counters count since the node's process began; those of services since their proxy did, those of the relay
-since its process did.
+Counters count since the node's process began; those of services since their proxy did, those of the relay since its
+process did.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -73,7 +73,7 @@ METRICS: tuple[MetricFamily, ...] = (
 
 
 class NodeFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node knows of itself at one moment."""
+    """The figures of a node at one moment."""
 
     workers: Mapping[tuple[str, str], int] = msgspec.field(default_factory=dict)
     """By pool and state."""
@@ -112,13 +112,13 @@ def registry(ask: Callable[[], NodeFigures]) -> CollectorRegistry:
 
 
 class _Figures(Collector):
-    """Asks when somebody scrapes."""
+    """Asks for the figures when the registry is scraped."""
 
     def __init__(self, ask: Callable[[], NodeFigures]) -> None:
         self._ask = ask
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing is asked before the first scrape."""
+        """Empty: nothing is asked before the first scrape."""
         return ()
 
     def collect(self) -> Iterable[Metric]:

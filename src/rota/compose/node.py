@@ -36,7 +36,7 @@ from rota.services.admin.doors import Admins
 log = logging.getLogger(__name__)
 
 SWITCH = 0.001
-"""Seconds after which a thread that computes lets others go on: each system call of the event loop waits for that."""
+"""Seconds after which a computing thread lets others run: each system call of the event loop waits for that."""
 
 LAST_WORDS = 2.0
 """Seconds a stopping node may take to write what its tasks saved last."""
@@ -46,7 +46,7 @@ PROGRESS = timedelta(seconds=10)
 
 
 class AppFailed(RotaError):
-    """The app cannot be loaded; mend it and start again."""
+    """The app cannot be loaded; fix it and start again."""
 
 
 class Stop:
@@ -54,20 +54,20 @@ class Stop:
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
-        """Finish what runs, then stop."""
+        """Set when the node should finish what runs, then stop."""
 
         self.now = asyncio.Event()
-        """Stop at once."""
+        """Set when the node should stop at once."""
 
     def ask(self, now: bool = False) -> None:
-        """Stop, finishing what runs unless it must be now."""
+        """Stop; with `now` at once, otherwise after finishing what runs."""
         self.asked.set()
         if now:
             self.now.set()
 
 
 async def run_node(settings: NodeSettings, stop: Stop, clock: Clock = SYSTEM) -> None:
-    """Run one node until it is told to stop, which may be at any time, also while it is still starting."""
+    """Run one node until `stop`, which may come at any time, also while the node is still starting."""
     with data_folder.hold(settings.node.data) as folder:
         kernel.adopt_orphans()
         kernel.raise_descriptor_limit()
@@ -85,7 +85,7 @@ class _Node:
         self._health = HealthChecks(clock)
 
     async def run(self, stop: Stop) -> None:
-        """Start, live, stop."""
+        """Start, run and stop."""
         parts, state, settings = self._parts, self._state, self._settings
         async with AsyncExitStack() as up:
             if state.runtime is not None:
@@ -161,27 +161,27 @@ class _Node:
             parts.create_task(runtime.run(self._health.expect("crew", PROGRESS)), name="crew")
 
     async def _tell_relay_tokens(self) -> None:
-        """Have the relay know which tokens count; they change with the store, with our file, and with time."""
+        """Send the relay the tokens that are valid; they change with the store, with the node's file, and with time."""
         while True:
             if self._state.runtime is not None and (relay := self._state.runtime.relay) is not None:
                 relay.admit(self._parts.token(), self._parts.doorkeeper.for_nodes())
             await asyncio.sleep(1)
 
     def _reload(self) -> None:
-        """Take in what changed on disk."""
+        """Load what changed on disk."""
         self._parts.read_settings_again()
         if self._state.runtime is not None:
             self._state.runtime.reload_soon()
 
     async def _turn(self) -> None:
-        """Show that the loop turns."""
+        """Note that the loop turns."""
         stamp = self._health.expect("loop", PROGRESS)
         while True:
             stamp()
             await asyncio.sleep(1)
 
     def _condition(self) -> Condition:
-        """How the node is, for whoever has started it."""
+        """The node's condition, for the service manager."""
         state, work = self._state, self._state.runtime.status() if self._state.runtime else None
         is_in = state.session is not None
         place = "leading" if state.term else "following" if is_in else "not in the fleet"
@@ -189,7 +189,7 @@ class _Node:
         return Condition(is_in, self._health.healthy().is_well, f"node {state.id}, {place}{tasks}")
 
     async def _finish(self, runtime: Runtime) -> None:
-        """Let what runs end, and keep what it saved last."""
+        """Let running work end, and write what it saved last."""
         await runtime.drain()
         if self._state.store is not None:
             with contextlib.suppress(TimeoutError):
@@ -200,7 +200,7 @@ class _Node:
 
 
 async def _unless(event: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
-    """Do `work` to its end, unless `event` comes first; whether it was done."""
+    """Do `work` to its end, unless `event` comes first; returns whether it was done."""
     doing, waiting = asyncio.create_task(work), asyncio.create_task(event.wait())
     try:
         await asyncio.wait([doing, waiting], return_when=asyncio.FIRST_COMPLETED)

@@ -78,10 +78,10 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Names the settings that have changed since and need a restart; Invalid or Denied if they cannot be read."""
 
     manager: Manager = msgspec.field(default_factory=Manager)
-    """Who is told how the node is."""
+    """The service manager that the node reports to."""
 
     telemetry: Telemetry | None = None
-    """What is sent to a collector of OpenTelemetry; None: nothing."""
+    """What is sent to an OpenTelemetry collector; None: nothing."""
 
     sockets: int | None = None
     """Descriptor of a channel over which services borrow their sockets; None: they bind their own."""
@@ -167,7 +167,7 @@ class NodeParts:
             state.runtime.services.borrow_from(settings.sockets)
 
     def read_settings_again(self) -> None:
-        """Take in what the settings declare, and report what else of them has changed."""
+        """Load the settings' declarations again, and report which other settings have changed."""
         tell = self.state.journal.tell
         self.state.declared.read_again(tell)
         self.file_jobs.read_again(tell)
@@ -182,12 +182,12 @@ class NodeParts:
                 tell("config.pending", ", ".join(names))
 
     def renew_token(self) -> None:
-        """The file of our own token has another one; what is shown to other nodes is asked for at each call."""
+        """The file of the node's own token has changed; the token shown to other nodes is read at each call."""
         self.doorkeeper.renew(_gate(self.token))
 
 
 def _confinement(settings: NodeSettings) -> confine.Confinement:
-    """What the app may be and have; where there is none, a user that this machine cannot have does not matter."""
+    """The confinement of the app; for a node without an app, a missing user is no error."""
     try:
         return confine.find(settings.runtime)
     except (Invalid, Denied):
@@ -197,21 +197,22 @@ def _confinement(settings: NodeSettings) -> confine.Confinement:
 
 
 def _printed(folder: Path, *, is_ours: bool) -> Printed:
-    """The lines that workers print, in a folder that is made if need be. It is ours unless the app has a user."""
+    """The lines that workers print, in a folder that is created if needed. It belongs to the node's user, unless the
+    app has its own."""
     folder.mkdir(mode=0o700, exist_ok=True)
-    if is_ours and folder.stat().st_uid != os.geteuid():  # that of an earlier life was its app's
+    if is_ours and folder.stat().st_uid != os.geteuid():  # an earlier life's folder belonged to its app's user
         with contextlib.suppress(PermissionError):
             os.chown(folder, os.geteuid(), -1)
     return Printed(folder)
 
 
 def _gate(held: token.TokenHolder) -> Gate:
-    """Whoever has this node's own token may come in to everything, unless the store says otherwise."""
+    """Decides which callers are let in: the node's own token opens everything, unless the store says otherwise."""
     return Gate((known(held(), Access.NODE),))
 
 
 def _certificates(config: NodeConfig, node: NodeId) -> certificates.Folder | None:
-    """The node's certificates, if it has any; Invalid if they are broken, or another node's."""
+    """The node's certificates, if it has any; Invalid if they are broken, or belong to another node."""
     if config.tls is None:
         return None
     folder = certificates.Folder(config.tls)

@@ -1,4 +1,4 @@
-"""A node among equals: it tells how busy it is, checks the others, and takes its part in the fleet's chores."""
+"""A node among equals: it reports its load, checks the others, and does its part of the fleet's chores."""
 
 import asyncio
 from contextlib import AbstractAsyncContextManager
@@ -22,7 +22,7 @@ from rota.runtime.system.confine import Commands
 from rota.store import Store
 
 FEED = "feed"
-"""The duty of whoever should be the first to look for work that is due."""
+"""The duty of the node that looks first for due work."""
 
 HEALTH = "health"
 HOOKS = "hooks"
@@ -39,7 +39,7 @@ def live_together(
     tls: TlsFiles | None,
     is_revoked: IsRevoked,
 ) -> None:
-    """Start all that for one session; the state knows the peers and the duties from now on."""
+    """Start all that for one session; the peers and the duties are put in the state."""
     clock, node = state.clock, session.node
 
     def way(to: Node) -> AbstractAsyncContextManager[NodeLink]:

@@ -1,7 +1,7 @@
 """The runtime of a node: everything that runs the app's code, behind one door.
 
-It holds the crew, the tasks, the attempts and the reloads together, and says what posts they ask for in sum. It knows
-the fleet only by what it is handed: orders, attempts, and until when exclusive work may go on.
+It combines the crew, the tasks, the attempts and the reloads, and computes the posts that they need together. Of the
+fleet it gets only orders, attempts, and until when exclusive work may go on.
 """
 
 import asyncio
@@ -54,16 +54,16 @@ from rota.streams.core.spec import declared
 from rota.streams.node.lending import Lending
 
 FAILING, FAILING_REASON = 50, 200
-"""Failing tasks that a node's status names, and characters of each reason: every node's status is read often."""
+"""How many failing tasks a node's status names, and characters of each reason: every node's status is read often."""
 
 TICK = 0.5
-"""Seconds between looks at what waits for its time."""
+"""Seconds between two checks of what waits for its time."""
 
 HAND_OVER = 2.0
-"""Seconds that the relay has to hand over before it ends, if workers took all the time there was."""
+"""Seconds that the relay always has to hand over before it ends, even if workers took all the time."""
 
 GOODBYE = 1.0
-"""Seconds for proxies to say goodbye to their clients."""
+"""Seconds for proxies to close their clients' connections."""
 
 
 class Runtime:
@@ -132,7 +132,7 @@ class Runtime:
 
     @property
     def is_ready(self) -> bool:
-        """Is everything manned that the app asks for, and does every service listen?"""
+        """Has every post its worker, and does every service listen?"""
         return self.crew.is_settled() and not self.services.not_listening()
 
     @property
@@ -148,7 +148,7 @@ class Runtime:
         self._post()
 
     async def run(self, progress: Callable[[], None] = lambda: None) -> None:
-        """Keep the crew, for ever; `progress` is called at each turn."""
+        """Run the crew, until cancelled; `progress` is called at each turn."""
         async with asyncio.TaskGroup() as loops:
             loops.create_task(self._runner.run(lambda: self._turn(progress)), name="crew")
             loops.create_task(self._tick(), name="ticks")
@@ -163,7 +163,7 @@ class Runtime:
             self.relay.mend()
 
     def want(self, orders: Iterable[Order]) -> None:
-        """Run exactly these tasks from now on."""
+        """Set the tasks to run from now on: exactly these."""
         if not self.is_draining:
             self.tasks.want(orders)
             self.saves.forget_all_but({*self.tasks.orders, *self.tasks.returned})
@@ -174,7 +174,7 @@ class Runtime:
         self.reloads.reload_soon()
 
     def end_session(self) -> None:
-        """The lease is gone or given back: end exclusive work and attempts now. The rest runs on."""
+        """The lease has ended or was given back: end exclusive work and attempts now. Other work continues."""
         self.crew.extend(None)
         self.attempts.end_session()
         self.tasks.want([order for order in self.tasks.orders.values() if not order.is_exclusive])
@@ -188,7 +188,7 @@ class Runtime:
         self.attempts.extend(safe_until, dead_by)
 
     async def drain(self) -> None:
-        """Finish what runs and end every worker; what is not done in time is killed."""
+        """Finish running work and end every worker; work that is not finished in time is killed."""
         self.is_draining = True
         ends = self._clock.monotonic() + self._config.drain.total_seconds()
         self.attempts.stop_by(Instant(ends))
@@ -201,7 +201,7 @@ class Runtime:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, ends - self._clock.monotonic())):
                 await self.crew.until(lambda: not self.crew.workers)
-                await self.attempts.over()  # what their workers left behind ends, too, before they are told
+                await self.attempts.over()  # what their workers left behind is killed too, before their end is reported
         await self.services.leave(GOODBYE)
         if self.relay is not None:
             await self.relay.leave(max(HAND_OVER, ends - self._clock.monotonic()))
@@ -225,7 +225,7 @@ class Runtime:
                     await asyncio.sleep(0.01)
 
     def status(self) -> NodeStatus:
-        """What people and programs are shown."""
+        """The status shown to users and programs."""
         app, failing = self.generations.app, self.tasks.failing()
         return NodeStatus(
             app=app.app.name if app else None,
@@ -273,7 +273,7 @@ class Runtime:
         """A piece of a log that is not written down yet; None if whatever there is of it is."""
         has_begun = self.logs.has(attempt)
         if not has_begun and self.attempts.has(attempt):
-            return LogPiece(b"", is_last=False)  # it is silent up to now: what is kept under its name is another's
+            return LogPiece(b"", is_last=False)  # nothing written so far: a kept log of this name is another run's
         return self.logs.unwritten(attempt, offset) if has_begun else None
 
     def returned(self) -> dict[str, str]:
@@ -293,7 +293,7 @@ class Runtime:
         )
 
     def processes(self) -> dict[str, Any]:
-        """Who is who among the processes."""
+        """The node's processes and what each one does."""
         return {
             "loaders": {str(number): loader.pid for number, loader in self.generations.able().items()},
             "proxies": self.services.processes(),
@@ -311,7 +311,7 @@ class Runtime:
         }
 
     def _pools(self) -> list[PoolStatus]:
-        """The pools; tasks with a process of their own are shown as one for each kind, for there may be thousands."""
+        """The pools; tasks with a process of their own count as one pool per kind, as there may be thousands."""
         found: dict[str, PoolStatus] = {}
         for post in self.crew.posts.values():
             shown = self._pool(post)
@@ -343,7 +343,7 @@ class Runtime:
         return canaries(self._wanted(loaded), generation, self._config)
 
     def _post(self) -> None:
-        """Tell the crew what is wanted now."""
+        """Send the crew the posts needed now."""
         if self.generations.app is not None and not self.is_draining:
             self.crew.man({**self._wanted(self.generations.app), **self.reloads.canaries})
             if self.relay is not None:

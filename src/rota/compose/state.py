@@ -1,4 +1,4 @@
-"""What the parts of a running node know of each other, and how it is shown."""
+"""What the parts of a running node share, and how the node is shown."""
 
 import os
 from collections import Counter
@@ -42,7 +42,7 @@ from rota.store import Store
 
 @dataclass
 class NodeState:
-    """One node at this moment."""
+    """The state of a node at this moment."""
 
     id: NodeId
     clock: Clock
@@ -69,7 +69,7 @@ class NodeState:
     """What its app declared last, over all its sessions."""
 
     outcomes: PendingOutcomes = field(default_factory=PendingOutcomes)
-    """What attempts came to, until it is written."""
+    """Outcomes of attempts that are not written yet."""
 
     services: ServicesDoor | None = None
     """None if it runs no app."""
@@ -90,32 +90,32 @@ class NodeState:
     """None while it does not lead."""
 
     watches: Watches = field(default_factory=Watches)
-    """Who watches the fleet at its doors."""
+    """The callers that watch the fleet through its doors."""
 
     tallies: Tallies = field(init=False)
-    """Asks what was counted of a resource's messages."""
+    """Asks for the counts of a resource's messages."""
 
     steer: Steer = field(init=False)
-    """Asks a node what only it can answer."""
+    """Asks a node what only that node can answer."""
 
     doors: dict[str, str] = field(default_factory=dict)
-    """Where the others reach it, by protocol."""
+    """The addresses at which other nodes reach it, by protocol."""
 
     hook_outcomes: Counter[str] = field(default_factory=Counter)
-    """What came of its tries to deliver events to hooks."""
+    """The outcomes of its attempts to deliver events to hooks."""
 
     service_figures: ServiceFigures = field(init=False)
     meter: LoadMeter = field(init=False)
-    """How busy it is."""
+    """Measures its load."""
 
     notes: AuditNotes = field(init=False)
-    """What was refused at its doors, or done without the store, until it is written down."""
+    """What was refused at its doors, or done without the store, until that is written to the audit trail."""
 
     sessions: Sessions = field(init=False)
     """The browsers that have logged in."""
 
     behind: NodeBackend = field(init=False)
-    """What its doors see of it."""
+    """The part of it that its doors see."""
 
     logs: Logs | None = None
     """Where the output of runs is kept; None while the store is not reached."""
@@ -167,7 +167,7 @@ class NodeState:
         return await self.steer(node, verb, was_passed_on=was_passed_on, **fields)
 
     async def count_messages(self, kind: str, resource: str) -> tuple[ResourceTally, ...]:
-        """What its relay has counted of a resource's messages; empty if that is nothing."""
+        """The counts of a resource's messages at its relay; empty if there are none."""
         return await self.runtime.relay_tallies(kind, resource) if self.runtime else ()
 
     def show(self) -> dict[str, Any]:
@@ -194,7 +194,7 @@ class NodeState:
         workers: dict[tuple[str, str], int] = {}
         for pool in runtime.status().pools if runtime else ():
             for state in ("ready", "starting", "draining"):
-                sort = (pool.name.partition(":")[0], state)  # there may be a pool for each task
+                sort = (pool.name.partition(":")[0], state)  # there may be one pool per task
                 workers[sort] = workers.get(sort, 0) + getattr(pool, state)
         return NodeFigures(
             workers=workers,

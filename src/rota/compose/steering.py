@@ -1,7 +1,7 @@
-"""Asking a node what only it can answer, wherever it is.
+"""Asks a node what only that node can answer, wherever it runs.
 
 If it is this node, it answers itself. If not, it is asked at its HTTP door, with the token that the nodes of a fleet
-share. What it says, its refusals too, comes back as it was said.
+share. Its answers, refusals included, are returned unchanged.
 """
 
 import ssl
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     import httpx2
 
 PATIENCE = 15.0
-"""Seconds that another node may take; its proxies have 5 of them."""
+"""Seconds that another node may take to answer; its proxies must answer within 5."""
 
 FAMILIES: tuple[type[RotaError], ...] = (Invalid, NotFound, Denied, Conflict, Unavailable, Unknown)
 
 LONGEST = 300.0
-"""Seconds that it may take to reload, or to go back."""
+"""Seconds that a node may take for a reload or a rollback."""
 
 LARGEST = 4 * 1024 * 1024
-"""Bytes of an answer."""
+"""The largest answer, in bytes."""
 
 
 class FleetSteering:
-    """Asks the node that is meant."""
+    """Asks a node by its name."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class FleetSteering:
         self._node, self._store, self._own, self._token, self._tls = node, store, own, token, tls
 
     async def __call__(self, node: NodeId, verb: SteerVerb, /, *, was_passed_on: bool = False, **fields: Any) -> Any:
-        """What the node says; NotFound if there is none of that name."""
+        """The node's answer; NotFound if there is no node of that name."""
         if node == self._node:
             return await self._answer(verb, fields)
         if was_passed_on:
@@ -87,7 +87,7 @@ class FleetSteering:
         method, path, body = _request(node, verb, fields)
         headers = {
             "authorization": f"Bearer {self._token()}",
-            "accept-encoding": "identity",  # what is unpacked may be a thousand times as large
+            "accept-encoding": "identity",  # a compressed answer may be a thousand times as large when unpacked
             PASSED_ON: self._node,
         }
         patience = LONGEST if verb in (SteerVerb.RELOAD, SteerVerb.ROLLBACK) else PATIENCE
@@ -117,7 +117,7 @@ async def _content(answer: "httpx2.Response") -> bytes:
 
 
 def _context(tls: TlsFiles | None) -> ssl.SSLContext | bool:
-    """What is shown and asked for; without certificates nothing is, for there is no TLS."""
+    """The TLS context of a request; None without certificates, because then there is no TLS."""
     if tls is None:
         return False
     context = ssl.create_default_context(cafile=str(tls.ca))
@@ -126,7 +126,7 @@ def _context(tls: TlsFiles | None) -> ssl.SSLContext | bool:
 
 
 def _request(node: NodeId, verb: SteerVerb, fields: dict[str, Any]) -> tuple[str, str, dict[str, Any] | None]:
-    """Method, path and body of what is asked, as the HTTP door has it."""
+    """Method, path and body of a request, as the HTTP door expects it."""
     base = f"/v1/nodes/{quote(node, safe='')}"
     if verb is SteerVerb.PRINTED:
         thing = "/".join(quote(str(fields[name]), safe="") for name in ("kind", "id"))
@@ -145,7 +145,7 @@ def _request(node: NodeId, verb: SteerVerb, fields: dict[str, Any]) -> tuple[str
 
 
 def _refusal(status: int, said: object) -> RotaError:
-    """The error that a door answered with; that of an older Rota has no code."""
+    """The error that a door answered with; an older Rota sends no code."""
     fields = said if isinstance(said, dict) else {}
     code = str(fields.get("code", ""))
     family = next((each for each in FAMILIES if PROBLEMS[each.code].status == status), Unavailable)

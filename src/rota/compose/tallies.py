@@ -1,7 +1,7 @@
-"""What was counted of a resource's messages, wherever the relay is at which they meet.
+"""The counts of a resource's messages, from the relay at which they meet, wherever that runs.
 
-Only that relay knows it. If it is this node's, it is asked; if not, the node that has it is, at its gRPC door and with
-the token that the nodes of a fleet share.
+Only that relay knows the counts. If it is this node's, it is asked directly; otherwise the node that runs it is asked
+at its gRPC door, with the token that the nodes of a fleet share.
 """
 
 from collections.abc import Awaitable, Callable
@@ -18,15 +18,15 @@ from rota.store.port import Store
 from rota.store.records import understood
 
 PATIENCE = 5.0
-"""Seconds that another node may take."""
+"""Seconds that another node may take to answer."""
 
 
 Own: TypeAlias = Callable[[str, str], Awaitable[tuple[ResourceTally, ...]]]
-"""What this node's relay has counted; empty if it has seen none of the resource's messages."""
+"""The counts of this node's relay; empty if it has seen none of the resource's messages."""
 
 
 class FleetTallies:
-    """Asks the relay that knows."""
+    """Asks the relay that has the counts."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class FleetTallies:
         self._node, self._store, self._own, self._token, self._tls = node, store, own, token, tls
 
     async def __call__(self, kind: str, resource: str) -> ResourceTally:
-        """The tally; NotFound if messages meet nowhere yet, Unavailable if the relay's node does not answer."""
+        """The tally; NotFound if the messages meet at no relay yet, Unavailable if the relay's node does not answer."""
         store = self._store()
         if store is None:
             raise Unavailable("this node is not in the fleet yet; retry in a moment, or use another node")
@@ -78,7 +78,7 @@ class FleetTallies:
 
 
 async def _address(store: Store, node: NodeId) -> str:
-    """Where a node's gRPC door is."""
+    """The address of a node's gRPC door."""
     record = understood(Node, await store.get(keys.node(node)))
     if record is None or not record.grpc:
         raise Unavailable(f"the messages are counted on node {node}, which has no gRPC door at the moment; try again")

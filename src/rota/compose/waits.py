@@ -1,10 +1,10 @@
-"""Waits: the leader tells of what waits too long, and when that is over.
+"""Waits: the leader reports what waits too long, and when that is over.
 
-Three things: resources that lack tasks, streams that are far behind their source, and runs that get no node. What lacks
-tasks is followed; streams and runs are looked at every `LOOK` seconds, of the runs at most `LOOKED`. An event and the
-record of its episode are one commit, fenced by the term: a new leader finds what is told already, and tells its end.
-How long a resource or a stream has waited is counted by each leader anew, for the store does not say since when. A run
-that waits because its job has as many runs at a time as it may have needs no node, and is not reported.
+It covers resources that lack tasks, streams that are far behind their source, and runs that get no node. Resources are
+followed; streams and runs are checked every `LOOK` seconds, `LOOKED` runs at most. An event and the record of its
+episode are one commit, fenced by the term: a new leader finds what was reported already, and reports its end. How long
+a resource or a stream has waited is counted by each leader anew, because the store does not record it. A run that waits
+because of its job's limit needs no node, and is not reported.
 """
 
 import asyncio
@@ -36,10 +36,10 @@ from rota.streams.core.records import StreamStatus
 log = logging.getLogger(__name__)
 
 LOOK = 10.0
-"""Seconds from one look to the next."""
+"""Seconds between two checks."""
 
 LOOKED = 10_000
-"""Runs that are not over and that one look reads."""
+"""Runs not over that one check reads at most."""
 
 BEGUN = {Wait.RESOURCE: "resource.waits", Wait.STREAM: "stream.lags", Wait.RUN: "run.waits"}
 OVER = {Wait.RESOURCE: "resource.wait_over", Wait.STREAM: "stream.lag_over", Wait.RUN: "run.wait_over"}
@@ -49,11 +49,11 @@ PAGE = 1000
 EVER = datetime.min.replace(tzinfo=UTC)
 
 FIRST = 700_000
-"""Numbers of our events; a node counts its other ones from 1."""
+"""The first number of these events; a node counts its other events from 1."""
 
 
 async def tell_waits(term: Term, node: NodeId, placing: Placing, *, look: float = LOOK) -> None:
-    """Tell of what waits too long, until the term ends."""
+    """Report what waits too long, until the term ends."""
     await _Waits(term, node, placing).run(look)
 
 
@@ -61,26 +61,26 @@ class _Waits:
     def __init__(self, term: Term, node: NodeId, placing: Placing) -> None:
         self._term, self._node, self._placing = term, node, placing
         self._pending: dict[str, str] = {}
-        """Resources that lack tasks, and why."""
+        """Resource → why it lacks tasks."""
 
         self._is_read = asyncio.Event()
         self._since: dict[tuple[Wait, str], datetime] = {}
         """Since when this leader has seen each of them wait."""
 
         self._full: dict[str, datetime] = {}
-        """When this leader last saw a job with as many runs at a time as it may have, of those whose runs wait."""
+        """Job with waiting runs → when this leader last saw it at its limit of runs."""
 
         self._numbers = count(FIRST)
 
     async def run(self, look: float) -> None:
-        """Follow and look, for ever."""
+        """Follow and check, until cancelled."""
         async with asyncio.TaskGroup() as parts:
             parts.create_task(self._follow(), name="resources that wait")
             await self._is_read.wait()
             while True:
                 try:
                     await self._look()
-                except (Conflict, Unavailable, Unknown) as error:  # the next look reads all of it again
+                except (Conflict, Unavailable, Unknown) as error:  # the next check reads everything again
                     log.debug("not told what waits", extra={"why": str(error)})
                 await asyncio.sleep(look)
 
@@ -113,7 +113,7 @@ class _Waits:
         await self._tell(Wait.RUN, told, runs, config.run_after, now)
 
     def _aged(self, wait: Wait, found: dict[str, str], now: datetime) -> dict[str, OpenWait]:
-        """What waits, and since when this leader has seen that."""
+        """What waits, and since when this leader has seen it."""
         for known in [each for each in self._since if each[0] is wait and each[1] not in found]:
             del self._since[known]
         return {name: OpenWait(self._since.setdefault((wait, name), now), why) for name, why in found.items()}
@@ -131,7 +131,7 @@ class _Waits:
         return {each.stream: f"it is {each.lag} records behind its source" for each in lagging}
 
     async def _runs(self, told: Iterable[str], now: datetime) -> dict[str, OpenWait]:
-        """Runs that wait for nothing but a node; of very many some, and those that were told of."""
+        """Runs that only wait for a node, up to `LOOKED` of them, and runs that were reported."""
         found = await self._living()
         if len(found) >= LOOKED:
             known = {entry.key for entry in found}
@@ -148,7 +148,7 @@ class _Waits:
         }
 
     async def _look_at_limits(self, jobs: Collection[str], bound: Mapping[str, int], now: datetime) -> None:
-        """Note which of these jobs have as many runs at a time as they may have."""
+        """Note which of these jobs are at their limit of runs."""
         self._full = {job: at for job, at in self._full.items() if job in jobs}
         for job in sorted(bound.keys() & set(jobs)):
             record = understood(JobRecord, await self._term.store.get(keys.job(job)))
@@ -176,7 +176,7 @@ class _Waits:
         after: timedelta,
         now: datetime,
     ) -> None:
-        """Write what there is to tell, each event with its episode."""
+        """Write the events that are due, each with its episode."""
         known = {subject: each for (sort, subject), each in told.items() if sort is wait}
         found = step(known.keys(), waiting, after, now)
         for subject in found.begun:

@@ -25,7 +25,7 @@ def posts(
 ) -> dict[str, Post]:
     """What to man, by pool.
 
-    `sizes` are those of services' groups that somebody changed by hand, `portions` the numbers of those of suspects.
+    `sizes` are the sizes of services' groups that an operator set, `portions` the numbers of those of suspects.
     """
     found = [
         *host_posts(app, config),

@@ -1,1 +1,1 @@
-"""Small tools that know no fleet word."""
+"""Small general tools that know nothing about fleets."""

@@ -10,10 +10,10 @@ T = TypeVar("T")
 async def apart(work: Coroutine[Any, Any, T]) -> T:
     """What `work` returns, which runs in a task of its own; CancelledError if this one was asked to stop meanwhile.
 
-    For work with task groups whose failure is handled by somebody who goes on. Before Python 3.13 a group that fails
-    says the wrong thing of its task: if that was cancelled at the same moment, the failure is raised and the
+    For work with task groups whose failure is handled by a caller that continues. Before Python 3.13 a group that fails
+    leaves its task in a wrong state: if that was cancelled at the same moment, the failure is raised and the
     cancellation forgotten; and if a member failed while the group only waited for its members, the task counts as
-    cancelled for ever although nobody asked for it. Neither reaches beyond the task that the groups are in.
+    cancelled from then on although no one cancelled it. Neither reaches beyond the task that the groups are in.
     """
     me, task = asyncio.current_task(), asyncio.ensure_future(work)
     assert me is not None

@@ -1,8 +1,8 @@
 """Aside: a long computation beside the event loop, which goes on meanwhile.
 
 A lease is renewed by the loop, so a computation of seconds that holds it costs the lease, and with it everything that
-its holder does. `in_thread` is for real; `at_once` holds the loop, for simulations, where time is virtual and threads
-would make each run another one.
+its holder does. `in_thread` is for real use; `at_once` holds the loop, for simulations, where time is virtual and
+threads would make runs differ.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ def _compute(work: Callable[[], T], answer: "asyncio.Future[T]", loop: asyncio.A
     tell: Callable[[], None]
     try:
         tell = partial(_answer, answer, work())
-    except BaseException as error:  # whatever it is, it is the caller's, as if the call had been direct
+    except BaseException as error:  # every exception goes to the caller, as if the call had been direct
         tell = partial(_fail, answer, error)
     with suppress(RuntimeError):  # the loop is closed, and with it the caller is gone
         loop.call_soon_threadsafe(tell)

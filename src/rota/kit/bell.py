@@ -1,4 +1,4 @@
-"""A bell: who waits hears that it rang since they last looked, also if they were busy when it did."""
+"""A bell: a waiter learns that it rang since its last look, even if it was busy at the time."""
 
 import asyncio
 
@@ -11,14 +11,14 @@ class Bell:
         self._waiting: list[asyncio.Future[None]] = []
 
     def ring(self) -> None:
-        """Wake everybody who waits."""
+        """Wake all waiters."""
         self.count += 1
         waiting, self._waiting = self._waiting, []
         for each in waiting:
             _wake(each)
 
     async def wait(self, seen: int, timeout: float | None = None) -> int:
-        """Return when it has rung more than `seen` times, or when the time is over; how often it has."""
+        """Return when it has rung more than `seen` times, or after the time-out; returns how often it has rung."""
         if self.count != seen:
             return self.count
         loop = asyncio.get_running_loop()

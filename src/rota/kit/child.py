@@ -1,4 +1,4 @@
-"""Work in a child of this process, of which nothing stays but what it returns.
+"""Work in a child of this process, which leaves nothing behind but its result.
 
 What the work leaves behind is never freed: the system takes the memory of the child back as a whole. So the collector
 looks at nothing there, neither during the work nor afterwards. The caller must have no threads.
@@ -21,7 +21,7 @@ def in_a_child(work: Callable[[], T]) -> T:
     answers, answering = fork.Pipe(duplex=False)
     child = fork.Process(target=_answer, args=(answering, work))
     child.start()
-    answering.close()  # the child's is the last one then, and its death can be told
+    answering.close()  # then the child holds the last copy, and its death can be noticed
     try:
         returned, raised = answers.recv()
     except EOFError:
@@ -38,9 +38,9 @@ def in_a_child(work: Callable[[], T]) -> T:
 
 def _answer(answering: "Connection[Any, Any]", work: Callable[[], Any]) -> None:
     gc.disable()
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # who presses Ctrl-C wants no traceback from here
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C should print no traceback from here
     try:
         answering.send((work(), None))
     except Exception as error:
-        error.add_note("".join(format_exception(error)))  # where it was would be lost on the way
+        error.add_note("".join(format_exception(error)))  # the traceback would be lost by pickling
         answering.send((None, error))

@@ -1,4 +1,4 @@
-"""Errors of users' code as text that can be sent and kept, whatever they say and however long it is."""
+"""Errors of users' code as text that can be sent and kept, whatever their message and its length."""
 
 LONGEST = 1000
 """Characters of a description."""
@@ -16,7 +16,7 @@ def sendable(text: str, longest: int = LONGEST) -> str:
 
 
 def in_one_line(error: BaseException, said: object = None) -> str:
-    """The message of an error, or what was said in its place, in one line; the error's type if that is empty."""
+    """The message of an error, or the text given in its place, in one line; the error's type if that is empty."""
     return " ".join(str(error if said is None else said).split()) or type(error).__name__
 
 

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PRIVATE = 0o077
-"""The umask under which what a process makes belongs to its user alone."""
+"""The umask with which new files belong to their user alone."""
 
 
 def fsync_folder(folder: Path) -> None:
-    """Have it on disk which files a folder has: a new file is lost in a power failure without that."""
+    """Sync a folder's list of files to disk: without that a new file is lost in a power failure."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -21,7 +21,7 @@ def fsync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, and those above it that are missing, and have it on disk that they are there."""
+    """Make a folder and its missing parents, and sync their entries to disk."""
     if folder.is_dir():
         return
     make_folder(folder.parent)
@@ -38,9 +38,9 @@ def write_synced(file: Path, content: bytes) -> None:
 
 
 def write_secret(file: Path, text: str) -> None:
-    """Write a line that nobody else may read, from the first moment on; it is there whole or not at all.
+    """Write a line that only its owner may read, from the first moment on; the file appears whole or not at all.
 
-    Of several who write the same file at once, one is last, and its line is there.
+    If several processes write the same file at once, the line of the last one stays.
     """
     draft = file.with_name(f"{file.name}.{os.getpid()}-{secrets.token_hex(4)}.new")
     try:
@@ -78,7 +78,7 @@ def private(path: str, flags: int) -> int:
 
 @contextmanager
 def privately() -> Iterator[None]:
-    """Whatever this process makes inside belongs to its user alone, sockets included."""
+    """Files and sockets that this process makes inside belong to its user alone."""
     before = os.umask(PRIVATE)
     try:
         yield

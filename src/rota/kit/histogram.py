@@ -1,7 +1,7 @@
-"""A histogram of durations: cheap to fill, exact enough to tell a percentile. Pure.
+"""A histogram of durations: cheap to fill, exact enough for percentiles. Pure.
 
-Values are whole microseconds. Each power of two is cut into sixteen parts, so a percentile is told at most a sixteenth
-too high, whatever its size, and a histogram has a few hundred counters at most. Histograms of several processes add up.
+Values are whole microseconds. Each power of two is cut into sixteen parts, so a percentile is at most a sixteenth too
+high, whatever its size, and a histogram has a few hundred counters at most. Histograms of several processes add up.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ class Histogram:
         self.counts: dict[int, int] = dict(counts or {})
 
     def add(self, value: int) -> None:
-        """Count a value; less than nothing is nothing."""
+        """Count a value; a negative one counts as 0."""
         shift = value.bit_length() - 5
         index = (shift << 4) + (value >> shift) if shift > 0 else max(value, 0)
         self.counts[index] = self.counts.get(index, 0) + 1
@@ -29,7 +29,7 @@ class Histogram:
         return sum(self.counts.values())
 
     def percentile(self, percent: float) -> int:
-        """The value that so many percent do not exceed; 0 if there is none."""
+        """The value that `percent` percent of the values do not exceed; 0 without values."""
         wanted = self.total() * percent / 100
         seen = 0
         for index in sorted(self.counts):

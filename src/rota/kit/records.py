@@ -49,7 +49,7 @@ def after(data: bytes, start: int, last: int, seed: int = 0) -> FramedRecord | N
         if record is None:
             start = data.find(MARK, start + 1)
         elif record.sequence <= last:
-            start = record.end  # not a byte of its content: who wrote that may have put a record into it
+            start = record.end  # not inside its content: that may contain bytes that look like a record
         else:
             return record
     return None

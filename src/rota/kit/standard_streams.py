@@ -1,4 +1,4 @@
-"""stdin, stdout and stderr: there for as long as the process lives, even if it was started without them."""
+"""stdin, stdout and stderr: open for as long as the process lives, even if it was started without them."""
 
 import os
 import sys

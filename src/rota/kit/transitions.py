@@ -3,7 +3,7 @@
 A state machine is one `Transitions` in a module of its own, and nothing else sets the phase. `after` is the next phase;
 it raises IllegalTransition for what the table does not have. `by` has the same for one event as a plain dict, for where
 every nanosecond counts: there it is a KeyError. `faults` says what is wrong with a table, for the test that reads all
-of them; `diagram` draws it, for the manual. The phase None is that of a thing which is not there any more.
+of them; `diagram` draws it, for the manual. The phase None is that of a thing which no longer exists.
 
 A rule that does not fit into a table, such as one about time, stays beside it.
 """
@@ -13,11 +13,11 @@ from enum import Enum
 from typing import Generic, TypeVar
 
 FEW = 3
-"""Final phases that are drawn apart; more of them are one box."""
+"""The most final phases that are drawn apart; more of them are drawn as one box."""
 
 
 class IllegalTransition(Exception):
-    """An event that the phase does not allow: a mistake in the program, and never the answer to a caller."""
+    """An event that the phase does not allow: a bug, and never the answer to a caller."""
 
     def __init__(self, event: Enum, phase: Enum | None) -> None:
         super().__init__(f"{event!r} cannot happen in {phase!r}")
@@ -46,7 +46,7 @@ class Transitions(Generic[P, E]):
         return event in self.table[phase]
 
     def by(self, event: E) -> dict[P, P]:
-        """What `event` makes of each phase that allows it; of another it makes a KeyError."""
+        """Phase → the next phase for `event`; a phase that does not allow it is missing, and raises KeyError."""
         return {phase: row[event] for phase, row in self.table.items() if event in row}
 
     def faults(self) -> list[str]:
@@ -81,12 +81,12 @@ class Transitions(Generic[P, E]):
 
 
 def _all_like(some: Collection[Enum | None]) -> list[Enum]:
-    """Every member of the enumeration that these are of."""
+    """Every member of the enumeration that these values belong to."""
     return list(type(next(each for each in some if each is not None)))
 
 
 def _closure(start: Collection[P], ways: Mapping[P, set[P]]) -> set[P]:
-    """Everything that these ways lead to, in as many steps as it takes."""
+    """Everything reachable from a start by these edges, in any number of steps."""
     found, left = set(start), list(start)
     while left:
         fresh = ways.get(left.pop(), set()) - found

@@ -38,7 +38,7 @@ class LinkHandler:
         self._jobs, self._read_log = jobs, read_log
 
     def presence(self) -> Presence:
-        """Who we are."""
+        """This node's identity."""
         session = self._session()
         if session is None:
             raise Unavailable(f"node {self._node} on {socket.gethostname()} has not joined the fleet; ask again")

@@ -133,7 +133,8 @@ class App:
 
     @checked("job")
     def job(self, function: Callable[P, R] | None = None, /, **options: Any) -> Any:
-        """Decorates a function that runs at due times: by `cron`, `every` so often, `after` others, or by hand.
+        """Decorates a function that runs at due times: by `cron`, at a period (`every`), `after` other jobs, or by
+        hand.
 
         With `process` each attempt has a process of its own: what it leaks or breaks ends with it.
         """
@@ -206,7 +207,7 @@ class App:
         return function
 
     def check(self) -> None:
-        """Invalid if a declaration refers to something that there is not."""
+        """Raises Invalid if a declaration refers to something that does not exist."""
         jobs: dict[str, Job[Any, Any] | Command] = {**self.jobs, **self.commands}
         for name, job in jobs.items():
             for other in job.spec.after:
@@ -252,7 +253,7 @@ class App:
 
 
 def _given(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a declaration, from the parameters of its method."""
+    """The options of a declaration, taken from the parameters of its method."""
     return {name: value for name, value in parameters.items() if name != "self"}
 
 
@@ -270,7 +271,7 @@ def _register(kind: str, register: dict[str, D], declared: D) -> D:
 
 
 def _places(spec: ServiceSpec) -> dict[tuple[object, ...], str]:
-    """Where a service listens, and which option says so."""
+    """The ports where a service listens, and the option that names each."""
     protocols = [name for name, is_on in (("tcp", spec.tcp), ("udp", spec.udp)) if is_on and spec.port]
     places: dict[tuple[object, ...], str] = {
         (protocol, host, spec.port): f"port {spec.port}" for protocol in protocols for host in spec.hosts

@@ -1,4 +1,4 @@
-"""What a user's function is given: a task of a resource, a run of a job.
+"""The objects passed to a user's function: a task of a resource, a run of a job.
 
 They are plain objects over small doors, so that a worker, a test and the simulator can hand out the same ones. `Task`
 has methods to await; a function that is not async gets a `SyncTask`, whose methods block: its door's loop runs in
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 T = TypeVar("T")
 Call = Callable[[Coroutine[Any, Any, Any]], Any]
-"""Runs a coroutine on the door's loop, and returns what it returned."""
+"""Runs a coroutine on the door's loop, and returns its result."""
 
 _JSON = msgspec.json.Encoder()
 
@@ -71,7 +71,7 @@ class Stopping:
             self._gate.acquire(timeout=-1 if limit is None else min(max(0.0, limit), threading.TIMEOUT_MAX))
         finally:
             if self._is_set:
-                self._open()  # for the others who wait
+                self._open()  # wake the other threads that wait
         return self._is_set
 
     def _open(self) -> None:
@@ -81,12 +81,12 @@ class Stopping:
 
 @types.coroutine
 def _turn() -> Generator[None, None, None]:
-    """Let others on the loop run: `asyncio.sleep(0)`, without loading asyncio where an app is only declared."""
+    """Let other tasks on the loop run: `asyncio.sleep(0)`, without loading asyncio where an app is only declared."""
     yield
 
 
 def _check_no_loop() -> None:
-    """Refuse to stop a loop, and all that runs on it."""
+    """Refuse a blocking call that would stop an event loop and all tasks on it."""
     if "asyncio" not in sys.modules:
         return  # an app that is only declared need not load it
     import asyncio  # noqa: PLC0415
@@ -103,7 +103,7 @@ def _check_no_loop() -> None:
 
 @dataclass(frozen=True, init=False)
 class Message:
-    """One thing to send: bytes as they are, a str as UTF-8, anything else as JSON."""
+    """One message to send: bytes are sent as they are, a str as UTF-8, anything else as JSON."""
 
     payload: bytes
     key: str | None
@@ -125,7 +125,7 @@ class Message:
 
 
 class TaskDoor(Protocol):
-    """What a task needs of the process it runs in."""
+    """What a task needs from the process it runs in."""
 
     async def emit(self, messages: list[Message]) -> None:
         """Take the messages; those with `confirm` are in the sink or on disk when this returns.
@@ -141,7 +141,7 @@ class TaskDoor(Protocol):
 
 
 class _TaskBase(Generic[S]):
-    """What both kinds of task have."""
+    """What both kinds of task have in common."""
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class _TaskBase(Generic[S]):
         """Greater for each later placement; others can refuse effects of an older one by it."""
 
         self.spec = spec
-        """What the resource's fields say, as the type in `Task[…]`; a dict without one."""
+        """The resource's fields, as the type in `Task[…]`; a dict without one."""
 
         self.saved: Mapping[str, Any] = dict(saved or {})
         """What this task, or the one before it in its slot, saved last."""
@@ -184,7 +184,7 @@ class _TaskBase(Generic[S]):
         plain = _state(self.id, state)
         await self._door.save(plain)
         self.saved = plain
-        await _turn()  # a task that saves in a loop would otherwise keep its loop from all others
+        await _turn()  # otherwise a task that saves in a loop would block all other tasks
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} epoch {self.epoch}>"
@@ -302,7 +302,7 @@ def _to(to: object) -> str | None:
 
 
 def _name(what: str, name: str | None) -> str | None:
-    """A name that can be sent: one that cannot would take along what others have sent with it."""
+    """A name that can be sent. One that cannot be encoded would make other messages of the same batch fail too."""
     if name is None:
         return None
     try:

@@ -82,12 +82,12 @@ class ResourceKind:
         return self.function(first, *args, **kwargs)
 
     def decode(self, fields: Mapping[str, Any], id: str | None = None) -> Any:
-        """What `task.spec` is for a resource with these fields; Invalid names the one that is wrong."""
+        """The value of `task.spec` for a resource with these fields; Invalid names the field that is wrong."""
         return self.spec_type.decode(Check(self.name, id) if id else Check("resource", self.name), fields, id)
 
     @checked("source of resource")
     def source(self, *, every: Duration = "30m", timeout: Duration = "60s") -> Callable[[F], F]:
-        """Decorates the function that lists the resources: it is asked when a term begins, and every so often."""
+        """Decorates the function that lists the resources: it is called when a term begins, and every `every`."""
 
         def declare(function: F) -> F:
             check = Check("source of resource", self.name)
@@ -180,7 +180,7 @@ def check_handler(check: Check, function: Function) -> None:
 
 
 def _check_argument(check: Check, function: Function, given: type) -> None:
-    """Invalid if the function says that it takes one of our other things."""
+    """Raises Invalid if the function annotates its argument as another of Rota's types."""
     annotation = first_annotation(check, function)
     if annotation in {Task, SyncTask, Run, Request, Batch} - {given}:
         name = getattr(annotation, "__name__", annotation)

@@ -1,4 +1,4 @@
-"""Looking at a user's function: is it async, can it be called as it will be, what does it say it takes.
+"""Inspecting a user's function: is it async, can it be called with the arguments it will get, which type it annotates.
 
 Annotations are read for one argument only, and only when they matter: a return type that exists for the type checker
 alone does no harm.
@@ -17,7 +17,7 @@ Function = Callable[..., Any]
 
 
 def name_of(function: object) -> str:
-    """What a function is called."""
+    """The name of a function."""
     while isinstance(function, functools.partial):
         function = function.func
     return str(getattr(function, "__name__", type(function).__name__))
@@ -32,12 +32,12 @@ def is_async(function: object) -> bool:
 
 
 def yields(function: object) -> bool:
-    """Does it yield, async or not?"""
+    """Is it a generator, async or not?"""
     return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
 
 
 def check_function(check: Check, function: object, *arguments: str, may_yield: bool = False) -> None:
-    """Invalid unless `function` can be called with these arguments."""
+    """Raises Invalid unless `function` can be called with these arguments."""
     if not callable(function):
         check.fail(f"it decorates {function!r}; decorate a function")
     if isinstance(function, type):
@@ -57,7 +57,7 @@ def check_function(check: Check, function: object, *arguments: str, may_yield: b
 
 
 def first_annotation(check: Check, function: Function) -> object:
-    """What the function says its first argument is; None if it does not say."""
+    """The annotation of the function's first argument; None if it has none."""
     try:
         parameter = next(iter(inspect.signature(function).parameters.values()))
         if parameter.annotation is inspect.Parameter.empty:

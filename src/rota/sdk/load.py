@@ -17,7 +17,7 @@ from rota.model.spec.checks import did_you_mean
 from rota.sdk.app import App
 
 _MARK = "__rota_loaded__"
-"""Set in modules that were loaded from a file here: those may make way for another of the same name."""
+"""Set in modules that were loaded from a file here: another file of the same name may replace those."""
 
 
 kept: dict[str, bytes] = {}
@@ -64,8 +64,8 @@ def _import_file(where: str) -> ModuleType:
 class FromSource(SourceFileLoader):
     """Compiles the file as it is now.
 
-    Python's cached bytecode is told from stale bytecode by whole seconds and size: a file that was changed twice in a
-    second, as scripts do, would come in as it was before.
+    Python recognizes stale bytecode by whole seconds and size only: a file that was changed twice in a second, as
+    scripts do, would come in as it was before.
     """
 
     def get_code(self, fullname: str) -> CodeType:

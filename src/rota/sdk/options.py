@@ -1,4 +1,4 @@
-"""Options of decorators: a mistyped or missing one is told by name, and of which function.
+"""Options of decorators: an unknown or missing one is reported by its name and the function's.
 
 `@app.resource(replcas=2)` is evaluated before the function below it is seen. So that the message can name the function,
 `checked` lets such a call return a decorator that refuses it. Type checkers see the method as it is written.
@@ -19,7 +19,7 @@ M = TypeVar("M", bound=Callable[..., Any])
 
 
 def checked(kind: str) -> Callable[[M], M]:
-    """For a method that takes options: Invalid for those it does not have, and for those it must have."""
+    """For a method that takes options: an unknown or a missing required option raises Invalid."""
 
     def wrap(method: M) -> M:
         overloads = get_overloads(method)
@@ -41,7 +41,7 @@ def checked(kind: str) -> Callable[[M], M]:
                     _check(kind, kwargs.get("name") or name_of(function), kwargs, known, needed)
 
                 if len(args) > 1 and callable(args[1]):
-                    refuse(args[1])  # called with the function at hand
+                    refuse(args[1])  # called with the function itself
                 return refuse
             return method(*args, **kwargs)
 

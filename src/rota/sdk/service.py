@@ -85,7 +85,7 @@ class Service:
         self.spec = spec
         self.name = spec.name
         self.router = router
-        """Says which group a request is for, if a function does."""
+        """The function that chooses the group of a request; None if there is none."""
 
         self.handlers: dict[int, Handler] = {}
         self.timers: list[Timer] = []
@@ -131,7 +131,7 @@ class Service:
         routes.included_in = self.name
 
     def every(self, period: Duration) -> Callable[[F], F]:
-        """Decorates a function () that each worker of the service calls again and again, between its requests."""
+        """Decorates a function () that each worker of the service calls periodically, between its requests."""
         found = self._check().about("every").duration("period", period)
 
         def declare(function: F) -> F:
@@ -154,7 +154,7 @@ class Service:
         return _add_hook(self.hooks, self._check(), "before_first_request", function)
 
     def before_request(self, function: F) -> F:
-        """Decorates a hook (request) that runs before each handler; `request.interrupt` keeps that from running."""
+        """Decorates a hook (request) that runs before each handler; `request.interrupt` skips the handler."""
         return _add_hook(self.hooks, self._check(), "before_request", function)
 
     def after_request(self, function: F) -> F:
@@ -192,7 +192,7 @@ class Service:
 
 
 def _add_hook(hooks: Hooks, check: Check, hook: str, function: F) -> F:
-    """Check a hook and keep it."""
+    """Check a hook and store it."""
     mine = check.about(f"{hook} {name_of(function)}")
     check_function(mine, function, *HOOKS[hook])
     if hook.endswith("_response") and is_async(function):

@@ -1,8 +1,8 @@
-"""The type in `Task[RoomSpec]`: finding it, and making one from a resource's fields.
+"""The type in `Task[RoomSpec]`: finding it, and making an instance from a resource's fields.
 
 msgspec does the work, so a spec is a dataclass, a msgspec.Struct, a TypedDict, or a plain dict. The resource's id is
 put in as the field `id`, if the type has one. Fields the type does not know are refused where a user writes them, and
-passed over where they come from the store: an older resource must not stop a newer app.
+ignored where they come from the store: an older resource must not stop a newer app.
 """
 
 import re
@@ -24,7 +24,7 @@ _MISSING = re.compile(r"Object missing required field `(\w+)`")
 
 
 class SpecType:
-    """How a kind's fields become its spec."""
+    """Converts the fields of a kind's resources into its spec."""
 
     def __init__(self, type_: Any) -> None:
         self.type = type_
@@ -46,7 +46,7 @@ class SpecType:
             check.fail(_told(str(error)))
 
     def schema(self) -> tuple[dict[str, Any] | None, str]:
-        """What a spec must be like, as JSON Schema; None and the reason where that cannot be said, or not briefly."""
+        """The JSON Schema of a spec; None and the reason if there is none, or if it is too long."""
         try:
             schema = msgspec.json.schema(self.type)
         except (TypeError, RuntimeError) as error:
@@ -65,7 +65,7 @@ class SpecType:
 
 
 def spec_type(check: Check, annotation: object, *, is_async: bool) -> SpecType:
-    """The type of `task.spec`, from what a function says of its argument."""
+    """The type of `task.spec`, from the annotation of a function's argument."""
     origin = typing.get_origin(annotation) or annotation
     if origin is None or origin is Any:
         return SpecType(dict[str, Any])
@@ -86,7 +86,7 @@ def spec_type(check: Check, annotation: object, *, is_async: bool) -> SpecType:
 
 
 def _fields(type_: Any) -> dict[str, inspect.Type] | None:
-    """The fields of a spec's type; None if it takes any."""
+    """The fields of a spec's type; None if it takes any field."""
     info = inspect.type_info(type_)
     match info:
         case inspect.StructType() | inspect.DataclassType() | inspect.TypedDictType():
@@ -97,7 +97,7 @@ def _fields(type_: Any) -> dict[str, inspect.Type] | None:
 
 
 def _told(error: str) -> str:
-    """msgspec's error in our words."""
+    """msgspec's error, reworded."""
     parts = _AT.fullmatch(error)
     what, path = (parts["what"], parts["path"]) if parts else (error, None)
     if missing := _MISSING.fullmatch(what):

@@ -1,4 +1,4 @@
-"""An app in data: what the agent, which never imports a user's code, must know of it.
+"""An app as data: what the agent, which never imports a user's code, must know about it.
 
 The loader makes one from the app it imported and sends it up as JSON; `decode(encode(summary)) == summary`. Both ends
 are of one Rota, so there is no version in it.
@@ -34,7 +34,7 @@ class AppSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def kinds(self) -> tuple[ResourceSpec, ...]:
-        """What the leader places tasks of: kinds of resources, and streams, whose groups are resources too."""
+        """The kinds whose tasks the leader places: kinds of resources, and streams, whose groups are resources too."""
         return (*self.resources, *map(_kind_of_stream, self.streams))
 
 

@@ -1,16 +1,16 @@
 """Scenario: contenders for leadership, with everything going wrong.
 
-Three to five nodes run the product's own session and election code. Whoever leads writes its term into a probe key,
-again and again. Faults rage, then stop. What must hold:
+Three to five nodes run the product's own session and election code. The leader keeps writing its term into a probe key.
+Faults rage, then stop. What must hold:
 
 - No write of an older term is ever accepted: at each accepted probe the leader key is that term's.
-- When a term begins, nobody else still takes itself for the leader by its own clock, and nothing of another term still
-  runs, except on a machine that stands still.
-- Once the faults have stopped, somebody leads within two leases and a little, and its writes are accepted; and every
-  node is back in the fleet.
+- When a term begins, no other node still takes itself for the leader by its own clock, and nothing of another term
+  still runs, except on a machine that stands still.
+- Once the faults have stopped, a node leads within two leases and a little, and its writes are accepted; and every node
+  is back in the fleet.
 - No node dies of anything but a crash.
 
-`broken="fence"` makes leaders write without their fence, `broken="deadline"` makes them trust their lease for ever;
+`broken="fence"` makes leaders write without their fence, `broken="deadline"` makes them treat their lease as unlimited;
 the scenario must find both.
 """
 
@@ -40,7 +40,7 @@ BROKEN = ("fence", "deadline")
 
 
 class Trusting(LeaseKeeper):
-    """A keeper that takes its lease for eternal: what the deadline protects from."""
+    """A keeper that treats its lease as unlimited: what the deadline protects from."""
 
     @property
     def safe_until(self) -> Instant:
@@ -51,10 +51,10 @@ class Election:
     """One run of the scenario."""
 
     RULED = (keys.LEADER, PROBE)
-    """What its rules are about: below which keys."""
+    """The key prefixes that its rules are about."""
 
     def __init__(self, world: World, broken: str | None, *, pace: float = 1.0) -> None:
-        """`pace`: by how much longer than here it takes from one thing to the next in a larger scenario."""
+        """`pace`: the factor by which everything takes longer in a larger scenario."""
         self._world, self._broken, self._pace = world, broken, pace
         self._acting: dict[SimProcess, tuple[TermNumber, LeaseKeeper]] = {}
         self._proven = asyncio.Event()
@@ -75,7 +75,7 @@ class Election:
         await self.recover()
 
     async def recover(self) -> None:
-        """The faults are over: somebody leads soon, and then everybody is back."""
+        """The faults are over: a node leads soon, and then every node is back."""
         self._proven.clear()
         try:
             async with asyncio.timeout(RECOVERY):
@@ -86,7 +86,7 @@ class Election:
         self._check_everybody_is_back()
 
     async def _program(self, machine: Machine) -> None:
-        """What runs on each machine."""
+        """The program of each machine."""
         jitter, process = self._world.random.random, machine.process
 
         async def lead(term: Term) -> None:
@@ -105,11 +105,11 @@ class Election:
         await in_session(machine.store, identity, machine.clock, body, jitter)
 
     async def lead(self, process: SimProcess, term: Term, write: Callable[[Put], Awaitable[Revision]]) -> None:
-        """Write the probe in a term, again and again."""
+        """Write the probe during a term, periodically."""
         self._acting[process] = term.number, term.keeper
         try:
             while True:
-                with suppress(Conflict, Unavailable, Unknown):  # the next one may fare better
+                with suppress(Conflict, Unavailable, Unknown):  # the next write may succeed
                     await write(Put(PROBE, str(term.number).encode()))
                 await asyncio.sleep(self._world.random.uniform(0.1, 2.0) * self._pace)
         finally:
@@ -122,7 +122,7 @@ class Election:
                 case Put(keys.LEADER):
                     self._check_new_term(TermNumber(revision))
                 case Delete(keys.LEADER):
-                    self._acting.clear()  # somebody took it away by force: who had it hears of that later
+                    self._acting.clear()  # it was taken away by force: its holder learns of that later
                 case Put(key, value) if key == PROBE:
                     self._check_probe(TermNumber(int(value)))
 

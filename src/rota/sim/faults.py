@@ -1,7 +1,7 @@
 """Faults: what goes wrong in a simulated world, how often, and for how long.
 
 `rage` lets faults of all kinds come and go until a given time and then heals everything, so that a scenario can ask
-whether the fleet recovers. Each fault is one function that breaks something, waits and mends it.
+whether the fleet recovers. Each fault is one function that breaks something, waits and repairs it.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ async def rage(world: World, until: float, pause: tuple[float, float], length: t
 
 
 def heal(world: World) -> None:
-    """Mend everything."""
+    """Repair everything."""
     world.network.weather = Weather()
     for machine in world.machines:
         if machine.process.is_dead:
@@ -72,7 +72,7 @@ async def cut(world: World, length: float) -> None:
 
 
 async def stall(world: World, length: float) -> None:
-    """The store does not move for a while."""
+    """The store does not answer for a while."""
     world.tell("the store stalls")
     world.network.weather.store_down_until = world.time + length
     await asyncio.sleep(length)
@@ -95,7 +95,7 @@ async def lose(world: World, length: float) -> None:
 
 
 async def refuse(world: World, length: float) -> None:
-    """The store fails: it answers, and does nothing."""
+    """The store fails every request, and does nothing."""
     world.tell("the store fails")
     world.network.weather.refusal = world.random.uniform(0.05, 0.5)
     await asyncio.sleep(length)

@@ -52,7 +52,7 @@ CONFIG = SupervisorConfig(warm_up=timedelta(seconds=10))
 FAULTS_END = 420.0
 ENDS = 600.0
 LOOK = 15.0
-"""Seconds between a node's looks at itself: what it should tell, and what became of tasks that are to end."""
+"""Seconds between a node's checks of itself: what to report, and whether tasks that should end have ended."""
 
 KINDS = [*rooms.KINDS, clicks.KIND]
 _SECOND = timedelta(seconds=1)
@@ -95,7 +95,7 @@ class AllWork:
             work.want([order for order in wanted if order.kind in kinds])
 
     def runs(self, task: str) -> bool:
-        """Does it run, or is it about to?"""
+        """Does a process run the task, or is it about to?"""
         return any(work.runs(task) for _, work in self._shares)
 
     def running(self) -> set[str]:
@@ -122,9 +122,9 @@ class FleetScenario:
         self._services = {f"n{number}": ServicesScenario(world, None, pace=self._pace(16)) for number in range(NODES)}
 
     def _pace(self, least: float) -> float:
-        """By how much longer it takes from one thing to the next than in a part's own scenario.
+        """The factor by which everything takes longer than in a part's own scenario.
 
-        Some seeds are busy with this and some with that: they find more than those that are all alike, and take less.
+        Seeds differ in which parts are busy: that finds more than seeds that are all alike, and takes less time.
         """
         return least * self._world.random.choice((1, 2, 4))
 
@@ -160,7 +160,7 @@ class FleetScenario:
         await _ended([watching])
 
     async def _recover(self, client: SimStore) -> None:
-        """Each part shows that it is well again; resources at last, for a stream at work would disturb their peace."""
+        """Each part shows that it has recovered; resources last, because streams at work would disturb them."""
         self._resources.calm_down()
         async with asyncio.TaskGroup() as parts:
             parts.create_task(self._election.recover())
@@ -172,12 +172,12 @@ class FleetScenario:
             await self._resources.recover()
 
     def _fell(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """A process would have died of it; what was going on in one that was killed is of no interest."""
+        """An error that would end a process of the product; errors of processes that were killed are ignored."""
         if "handle" in context:
             self._world.violate(f"{context['message']}: {context.get('exception')!r}")
 
     def _check(self, writes: Iterable[Write], revision: Revision) -> None:
-        """The rules of the parts that a commit concerns, at each accepted one."""
+        """Check the rules of the parts that an accepted commit concerns."""
         written = [write.key for write in writes]
         for part in (self._election, self._resources, self._jobs, self._streams):
             if any(key.startswith(part.RULED) for key in written):
@@ -202,7 +202,7 @@ class FleetScenario:
                 busy.create_task(each)
 
     async def _cut_power(self, until: float) -> None:
-        """Now and then a machine goes dark with all of its processes, until somebody finds the switch."""
+        """At intervals a machine loses its power with all of its processes, and gets it back after a while."""
         world = self._world
         while (pause := world.random.uniform(20.0, 120.0)) < until - world.time:
             await asyncio.sleep(pause)
@@ -214,7 +214,7 @@ class FleetScenario:
             if machine.process.is_dead:
                 machine.restart()
 
-    # What runs on each machine
+    # The programs of each machine
 
     async def _program(self, machine: Machine) -> None:
         world, jitter = self._world, self._world.random.random

@@ -47,7 +47,7 @@ def candidate(
 def supervising(
     world: World, config: SupervisorConfig, aside: Offload = at_once
 ) -> Callable[[Machine], Awaitable[None]]:
-    """The program of a machine that does nothing but lead, for scenarios whose nodes are mere records in the store.
+    """The program of a machine that only leads, for scenarios whose nodes are mere records in the store.
 
     `aside` makes its large plans.
     """
@@ -79,4 +79,4 @@ def _candidate(
 
 
 def nobody(*_: object, **__: object) -> None:
-    """Nobody listens."""
+    """Gets events that nothing listens to."""

@@ -1,8 +1,8 @@
 """The simulated network and the store behind it.
 
 This is the boundary where order is permuted. A request travels for a random time, is carried out by the store in one
-step, and its answer travels back; each way may lose it. A request under way belongs to nobody: its sender may freeze,
-crash or give up waiting, and it still arrives. That is what fences are for.
+step, and its answer travels back; each way may lose it. A request under way does not depend on its sender: that may
+freeze, crash or give up waiting, and it still arrives. That is what fences are for.
 
 `SimStore` is a client of the store as a real adapter would be: it waits for an answer up to its time-out and then says
 Unavailable for what only reads, Unknown for what may have been written.
@@ -29,7 +29,7 @@ from rota.store.port import Commit, Entry, Expect, Lease, ScanResult, Write
 T = TypeVar("T")
 
 NEVER_REWRITTEN = (keys.LEADER, keys.INCARNATIONS)
-"""Keys no competitor can have changed: a conflict over them is never made up."""
+"""Keys no competitor can have changed: no conflict over them is simulated."""
 
 TIMEOUT = 2.0
 """Seconds a client waits for an answer."""
@@ -65,7 +65,7 @@ class Weather:
 
 
 class _Request:
-    """Something that the store is asked for, and what the one who asks waits for.
+    """A request to the store, and the future that its caller waits for.
 
     It has a time-out only from when the network knows that no answer comes in time: there are thousands of requests,
     and nearly all are answered.
@@ -87,7 +87,7 @@ class _Request:
         self._is_doubted = False
 
     def doubt(self) -> None:
-        """No answer comes in time: the one who asked gives up then."""
+        """No answer comes in time: the caller gives up at its time-out."""
         if not self._is_doubted:
             self._is_doubted = True
             self._loop.call_at(self.deadline, self._give_up, context=self._context)
@@ -115,14 +115,14 @@ class SimNetwork:
         self._is_closed = True
 
     def request(self, request: _Request) -> None:
-        """Have the store carry it out, and the reply told, if nothing gets lost."""
+        """Have the store carry out the request and send the reply, unless one of them gets lost."""
         if self._is_lost(request.node in self.weather.cut_up):
             request.doubt()
         else:
             self._carry(request, self.arrive, request)
 
     def arrive(self, request: _Request) -> None:
-        """The store carries it out, and the reply is told, if it does not get lost."""
+        """The store carries out the request and sends the reply, unless that gets lost."""
         down_until = self.weather.store_down_until
         if self._loop.now < down_until:
             if down_until > request.deadline:
@@ -136,7 +136,7 @@ class SimNetwork:
             answer = request.operation()
         except RotaError as refused:
             error = refused
-        except BaseException:  # a mistake of the scenario: let it be told, and not look like a deadlock
+        except BaseException:  # a bug in the scenario: report it, or it would look like a deadlock
             request.doubt()
             raise
         if self._is_lost(request.node in self.weather.cut_down):
@@ -155,7 +155,7 @@ class SimNetwork:
         self._loop.call_at(at, deliver, *what, context=self._context)
 
     def competes(self) -> bool:
-        """Does somebody else win this commit?"""
+        """Does a simulated competitor win this commit?"""
         return self._random.random() < self.weather.conflict
 
 
@@ -195,7 +195,7 @@ class SimStore:
             for commit in commits:
                 yield commit
             after = await self._universe.news(prefix, max(after, reached))
-            send = self._network.arrive  # the store tells of it unasked; if that gets lost, it is asked
+            send = self._network.arrive  # the store reports the end unasked; if that gets lost, the client asks
 
     async def grant(self, ttl: timedelta) -> Lease:
         rules.check_ttl(ttl)
@@ -221,7 +221,7 @@ class SimStore:
         await self._ask(lambda: self._universe.compact(before))
 
     async def close(self) -> None:
-        """There is nothing to let go of."""
+        """There is nothing to close."""
 
     def _ask(
         self,

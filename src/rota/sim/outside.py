@@ -1,7 +1,7 @@
-"""What is outside of hosts and relays in the simulator: links, brokers and disks.
+"""Links, brokers and disks in the simulator, around its hosts and relays.
 
-Whatever crosses a border takes a while, in order on each way; what was on its way to a dead process is lost. They know
-nothing of relays: who uses them says what is to be called.
+Every message takes a while, in order in each direction; what was on its way to a dead process is lost. They know
+nothing of relays: callers pass the callbacks.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from rota.sim.world import SimProcess, World
 from rota.sinks.port import Message
 
 POISON = 61
-"""Each so-many-th message of a resource is one that its sink can never deliver."""
+"""One message in `POISON` of each resource is one that its sink can never deliver."""
 
 SEVERED = -1
 """No life of a broker: of a connection that is gone for good."""
@@ -28,11 +28,11 @@ QUICK, SLOW = (0.001, 0.1), (0.2, 0.9)
 """Seconds that a message takes to a broker, and its confirmation back; more would be taken for an outage."""
 
 NOBODY = contextvars.Context()
-"""Of what belongs to no process: network and brokers."""
+"""The owner of what belongs to no process: network and brokers."""
 
 
 def in_process(process: SimProcess, delay: float, callback: Callable[[], None]) -> None:
-    """Have something happen in a process after a while, if it lives then."""
+    """Call something in a process after a while, if it lives then."""
 
     def happen() -> None:
         if not process.is_dead:
@@ -48,18 +48,18 @@ class SimConnection:
         self.ends = (one, other)
         self.is_open = True
         self.lost: dict[SimProcess, Callable[[], None]] = {}
-        """What each end does when it breaks."""
+        """What each end calls when the connection breaks."""
 
         self._world = world
         self._due = {one: 0.0, other: 0.0}
 
     def send(self, to: SimProcess, callback: Callable[..., None], *args: Any) -> None:
-        """Have `callback` called at the other end, after a while."""
+        """Call `callback` at the other end, after a while."""
         self._due[to] = max(self._due[to] + MOMENT, self._world.time + self._world.random.uniform(0.0005, 0.05))
         self._at(to, self._due[to], partial(self._arrive, callback, args))
 
     def cut(self) -> None:
-        """Break it; both ends notice."""
+        """Break the connection; both ends notice."""
         if self.is_open:
             self.is_open = False
             for end, lost in self.lost.items():
@@ -78,7 +78,7 @@ Outcome = tuple[Message, bool]
 
 
 class SimBroker:
-    """What messages are published to. It forgets nothing, but may stand still, or die and come back."""
+    """A broker that messages are published to. It forgets nothing, but may stand still, or die and come back."""
 
     def __init__(self, world: World, name: str) -> None:
         self.name = name
@@ -113,7 +113,7 @@ class SimBroker:
         self._waiting = []
 
     def wake(self) -> None:
-        """It goes on, or is started again."""
+        """It continues, or is restarted."""
         self.is_up = True
         waiting, self._waiting = self._waiting, []
         for sink, life, messages in waiting:
@@ -121,7 +121,7 @@ class SimBroker:
 
 
 class SimSink:
-    """A process's connection to a broker: it sends again what was not confirmed when it broke."""
+    """A process's connection to a broker: it retries what was not confirmed when it broke."""
 
     def __init__(
         self, world: World, process: SimProcess, broker: SimBroker, told: Callable[[list[Outcome]], None]
@@ -134,7 +134,7 @@ class SimSink:
 
     @property
     def is_well(self) -> bool:
-        """Has it heard of the broker lately? Reconnects, if it must and can."""
+        """Has it heard from the broker recently? Reconnects, if it must and can."""
         if self.life != self._broker.life:
             if not self._broker.is_up:
                 return False
@@ -162,7 +162,7 @@ class SimSink:
         self._broker.receive(self, life, messages)
 
     def back(self, life: int, outcomes: list[Outcome]) -> None:
-        """The broker tells what became of messages."""
+        """The broker reports the outcome of messages."""
         self._back = max(self._back + MOMENT, self._world.time + self._world.random.uniform(*self._broker.delay))
         in_process(self._process, self._back - self._world.time, lambda: self._heard_of(life, outcomes))
 
@@ -184,7 +184,7 @@ class Disk:
         self.mend()
 
     def mend(self) -> None:
-        """Be quick, and have room again."""
+        """Make the disk fast again, with room."""
         self.delay = (0.0005, 0.02)
         self.capacity = 400
 
@@ -194,7 +194,7 @@ class Disk:
         return len(self._records)
 
     def recover(self) -> list[tuple[int, Message]]:
-        """What is there after a crash."""
+        """What is on the disk after a crash."""
         if self._half is not None:
             first, messages = self._half
             kept = messages[: self._random.randint(0, len(messages))]
@@ -205,7 +205,7 @@ class Disk:
         return [(sequence, self._records[sequence]) for sequence in self._unread]
 
     def append(self, process: SimProcess, messages: list[Message], done: Callable[[int | None], None]) -> None:
-        """Write, which takes a while; `done` hears the first one's number, or None if there is no room."""
+        """Write, which takes a while; `done` gets the first message's number, or None if there is no room."""
         finish = partial(self._written, done) if self._has_room(messages) else partial(done, None)
         in_process(process, self._random.uniform(*self.delay), finish)
 
@@ -225,7 +225,7 @@ class Disk:
         done(first)
 
     def read(self, most: int) -> list[tuple[int, Message]]:
-        """The next that are kept."""
+        """The next messages that are kept."""
         found: list[tuple[int, Message]] = []
         while self._unread and len(found) < most:
             sequence = self._unread.popleft()
@@ -234,6 +234,6 @@ class Disk:
         return found
 
     def confirm(self, sequences: Sequence[int]) -> None:
-        """These need not be kept."""
+        """These messages need not be kept."""
         for sequence in sequences:
             self._records.pop(sequence, None)

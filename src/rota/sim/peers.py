@@ -1,14 +1,14 @@
 """Scenario: equal peers that check each other, share out chores and fire a hook, with everything going wrong.
 
 Three to six nodes run the product's own checks, duties, health and hooks. All of them also do the chores without having
-the duty, at the same moment, for nothing may rest on that. The story has four acts:
+the duty, at the same moment, because nothing may depend on it. The story has four acts:
 
-1. Blips. One node at a time answers nobody, or stands still, for less than the time between two checks; a pair of nodes
-   cannot reach each other all the while; clocks are set wrong. Nobody may go offline.
+1. Blips. One node at a time answers no checks, or stands still, for less than the time between two checks; a pair of
+   nodes cannot reach each other all the while; clocks are set wrong. No node may go offline.
 2. Flapping. One node is cut off from the others again and again, in one direction or in both, and keeps the store. Each
    time it is offline within three checks, and back when it is reached.
 3. Faults of all kinds at once.
-4. Peace. Everybody is online, and all that was told has been delivered.
+4. Peace. Every node is online, and every event has been delivered.
 
 What must hold at all times:
 
@@ -49,7 +49,7 @@ from rota.sim.world import EPOCH, Machine, World
 from rota.store.port import Entry, Expect, Put, Write
 
 TTL = timedelta(minutes=1)
-"""Long, so that the nodes that answer nobody keep their lease: it is the checks that are tried here."""
+"""Long, so that nodes that answer no checks keep their lease: the scenario tests the checks."""
 
 EVERY = timedelta(seconds=10)
 CONFIG = PeersConfig(check_every=EVERY)
@@ -58,10 +58,10 @@ CHECKED = ENOUGH * 1.1 * SECONDS + 3
 """Seconds until three checks have failed, with jitter and time-outs."""
 
 NOTICED = CHECKED + SECONDS + 5
-"""Seconds until that is written down, by whoever has the duty."""
+"""Seconds until the node with the duty has written that down."""
 
 BACK = NOTICED + 4 * SECONDS
-"""Seconds until a node that fell a few times is online again."""
+"""Seconds until a node that fell a few times counts as online again."""
 
 RAGE = 120.0
 PEACE = 2 * TTL.total_seconds() + 16 * SECONDS + 400
@@ -88,14 +88,14 @@ class _PlainlyCounting(HealthKeeper):
 
 
 class _BlindKeeper(HealthKeeper):
-    """Writes transitions whatever has become of the record."""
+    """Writes transitions without expecting the record as it was."""
 
     def _expected(self, key: Key, entry: Entry | None) -> list[Expect]:
         return []
 
 
 class _Grabbing(Duties):
-    """Claims whatever was claimed meanwhile."""
+    """Claims beats without expecting the claim as it was."""
 
     def _expected(self, key: Key, entry: Entry | None) -> list[Expect]:
         return []
@@ -103,7 +103,7 @@ class _Grabbing(Duties):
 
 @dataclass
 class _Way:
-    """A link through the simulated network, of which only checks are asked."""
+    """A link through the simulated network that only carries checks."""
 
     scenario: "PeersScenario"
     source: str
@@ -202,7 +202,7 @@ class PeersScenario:
         yield cast(NodeLink, _Way(self, source, target))
 
     async def travel(self, source: str, target: str) -> None:
-        """A message between nodes arrives, or never does."""
+        """Deliver a message between nodes, or lose it."""
         weather, random = self._world.network.weather, self._world.random
         await asyncio.sleep(random.uniform(*weather.delay))
         machine = next(each for each in self._world.machines if each.name == target)
@@ -227,12 +227,12 @@ class PeersScenario:
                 return
 
     async def _blips(self) -> None:
-        """Short troubles, one at a time, and one cut that lasts: nobody goes offline."""
+        """Short outages, one at a time, and one cut that lasts: no node goes offline."""
         world = self._world
         self._may_fall = False
         one, other = world.random.sample([machine.name for machine in world.machines], 2)
         world.tell(f"{one} and {other} do not reach each other")
-        if len(world.machines) > 3:  # of three, a blip of the third would leave these two without anybody
+        if len(world.machines) > 3:  # of three nodes, a blip of the third would leave these two without any peer
             self._cut |= {(one, other), (other, one)}
         for _ in range(4):
             machine = world.random.choice(world.machines)
@@ -255,7 +255,7 @@ class PeersScenario:
             self._mute.clear()
 
     async def _flap(self) -> None:
-        """A node that nobody reaches is offline in time, and back when it is reached."""
+        """A node that no other reaches is offline in time, and back when it is reached again."""
         world = self._world
         victim = world.random.choice(world.machines).name
         others = [machine.name for machine in world.machines if machine.name != victim]
@@ -331,4 +331,4 @@ class PeersScenario:
 
 
 def _nobody(*_: object, **__: object) -> None:
-    """Nobody listens."""
+    """Gets events that nothing listens to."""

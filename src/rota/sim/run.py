@@ -29,26 +29,26 @@ from rota.sim.world import World
 from rota.streams.sim.scenario import Streams
 
 LITTER = 8
-"""Seeds that share a process, which grows by some ten MB with each of them."""
+"""Seeds that share a process, whose memory grows by some ten MB with each of them."""
 
 
 class SeedVerdict(msgspec.Struct, frozen=True):
-    """What one seed showed."""
+    """The result of one seed."""
 
     seed: int
     violations: tuple[str, ...]
     counts: Mapping[str, int]
-    """What was tried, by what it is called."""
+    """What was tried, by name."""
 
     digest: str
     story: tuple[str, ...]
 
 
 class Scenario(Protocol):
-    """A story that a world is put through."""
+    """A story that a world goes through."""
 
     def counts(self) -> Mapping[str, int]:
-        """What was tried, by what it is called; asked at the end."""
+        """What was tried, by name; called at the end."""
 
     async def run(self) -> None:
         """The whole of it."""
@@ -79,8 +79,8 @@ def run_seed(seed: int, scenario: str = "election", broken: str | None = None) -
 def run_seeds(
     seeds: Sequence[int], scenario: str = "election", broken: str | None = None, *, processes: int | None = None
 ) -> Iterator[SeedVerdict]:
-    """Many seeds, in order, in so many processes at a time; as many as there are cores, if nobody says."""
-    # Spawned, not forked: whoever calls us may have threads.
+    """Run many seeds, in order, in this many processes at a time; by default one per core."""
+    # Spawned, not forked: the caller may have threads.
     count = processes or os.cpu_count() or 1
     litter = max(1, min(LITTER, len(seeds) // count))
     litters = [seeds[at : at + litter] for at in range(0, len(seeds), litter)]
@@ -95,10 +95,10 @@ def _in_a_child(seeds: Sequence[int], scenario: str, broken: str | None) -> list
 
 
 def begin_in_pool() -> None:
-    """What a process of a pool of simulations does first.
+    """Set up a process of a pool of simulations.
 
-    It says nothing of nodes that die: here they do it by the thousand, and on purpose. It ends at once when somebody
-    presses Ctrl-C, for a pool would still run what is queued.
+    It logs nothing about nodes that die: in simulations thousands do, on purpose. It ends at once on Ctrl-C, because a
+    pool would still run what is queued.
     """
     logging.getLogger("rota").setLevel(logging.CRITICAL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)

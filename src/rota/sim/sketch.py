@@ -1,7 +1,7 @@
-"""A sketch: a fleet as somebody draws it in a file, to see in the simulator what would become of it.
+"""A sketch: a fleet described in a file, to see in the simulator how it would behave.
 
-`read` makes a `Sketch` of the text of a TOML file, or says what is wrong with it. What a sketch does not say is as a
-new fleet has it. `sim.tryout` runs it. Pure.
+`read` makes a `Sketch` of the text of a TOML file, or says what is wrong with it. What a sketch leaves out has the
+default of a new fleet. `sim.tryout` runs it. Pure.
 """
 
 import tomllib
@@ -48,7 +48,7 @@ class ResourceGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class SketchedStream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A stream: so many task groups, each with its replicas."""
+    """A stream: its number of task groups, each with its replicas."""
 
     name: str
     tasks: int = 1
@@ -57,7 +57,7 @@ class SketchedStream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class SketchedJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A job that is due every so often, and how long a run of it takes."""
+    """A job with its period, and how long a run of it takes."""
 
     name: str
     every: str = "1m"
@@ -74,7 +74,7 @@ class Sketch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A fleet, and what it is to do."""
 
     lasts: str = "5m"
-    """How much of its life is simulated."""
+    """How much virtual time is simulated."""
 
     lease_ttl: str = "10s"
     rebalance: int = 0

@@ -1,4 +1,4 @@
-"""A tryout: a sketched fleet in virtual time, what people do to it, and what becomes of its work.
+"""A tryout: a sketched fleet in virtual time, the operators' actions on it, and the effect on its work.
 
 Each node is a machine with the product's own session, election, supervisor, assignments and jobs; tasks start a moment
 after they are assigned, and runs take as long as the sketch says. Once all is in place, nodes are killed and others
@@ -36,7 +36,7 @@ from rota.store.port import Put, Write
 from rota.streams.core.records import kind_of
 
 SETTLES = 30.0
-"""Seconds that a fleet is given to come up before anything is done to it."""
+"""Seconds that a fleet has to come up before the first action."""
 
 LOOK = 1.0
 """Seconds between samples."""
@@ -45,7 +45,7 @@ _LONG = timedelta(hours=1)
 
 
 class TryoutSample(msgspec.Struct, frozen=True):
-    """How a moment was."""
+    """The state at one moment."""
 
     at: float
     wanted: int
@@ -64,18 +64,18 @@ class TryoutSample(msgspec.Struct, frozen=True):
 
 
 class TryoutOutcome(msgspec.Struct, frozen=True):
-    """What one seed showed."""
+    """The result of one seed."""
 
     seed: int
     samples: tuple[TryoutSample, ...]
     moves: int
-    """Tasks that came to another node than they had."""
+    """Tasks that moved to another node."""
 
     uncovered_s: float
-    """Task-seconds that were missing, once the fleet had come up."""
+    """Task-seconds that were missing after the fleet had come up."""
 
     recovered_s: float | None
-    """Seconds from the first thing that was done until everything ran that can; None if that was not seen."""
+    """Seconds from the first action until everything ran that can; None if that was not seen."""
 
     pending: dict[str, str]
     """Resources with too few tasks in the end, and why."""
@@ -91,7 +91,7 @@ class TryoutOutcome(msgspec.Struct, frozen=True):
 
 
 def tryout(sketch: Sketch, seed: int, kill: Sequence[str] = (), add: int = 0) -> TryoutOutcome:
-    """Run a sketch once, with these nodes killed and so many like the first group added."""
+    """Run a sketch once, with these nodes killed and `add` nodes like the first group added."""
     unknown = set(kill) - set(sketch.node_names())
     if unknown:
         raise NotFound(f'there is no node "{min(unknown)}" to kill; there are {", ".join(sketch.node_names())}')
@@ -143,7 +143,7 @@ class Tryout:
         return outcome
 
     def _all_are_there(self) -> bool:
-        """Has every node joined and said what it can run? The first would get everything otherwise."""
+        """Has every node joined and reported what it can run? Otherwise the first one would get everything."""
         return all(
             self._world.universe.get(keys.status(NodeId(machine.name))) is not None for machine in self._world.machines
         )
@@ -207,7 +207,7 @@ class Tryout:
         )
 
     def _recovered(self, began: float, best: int) -> float | None:
-        """How long it took until as many tasks ran as in the end, for good."""
+        """How long it took until as many tasks ran, permanently, as in the end."""
         short = [sample.at for sample in self._samples if sample.at >= began and sample.running < best]
         return round(max(0.0, short[-1] + LOOK - began), 1) if short else 0.0
 

@@ -1,7 +1,7 @@
 """A simulated world: a store, a network, machines with clocks and processes, and faults to all of them.
 
-Everything random comes from one seeded source, so a seed is a story: the same each time it is told. `World.tell`
-writes the story down; `digest` names it in a few characters.
+Everything random comes from one seeded source, so a seed is a story: the same at each run. `World.tell` writes the
+story down; `digest` names it in a few characters.
 
 A process is everything that was started under its `CallbackGroup` (`kit.time.virtual`): freezing it is SIGSTOP,
 crashing it is kill −9, and neither lets it clean up.
@@ -78,7 +78,7 @@ class Machine:
         return self.lives[-1]
 
     def ended(self, process: SimProcess) -> None:
-        """A process came to its end by itself: no fault of ours may cause that."""
+        """A process ended by itself, which no fault may cause."""
         if not self._world.is_over:
             error = None if process.task.cancelled() else process.task.exception()
             self._world.violate(f"{self.name} died by itself: {error!r}")
@@ -91,7 +91,7 @@ class Machine:
     def crash(self) -> None:
         """kill −9."""
         if self._world.is_over:
-            return  # or its last life would never be done with ending
+            return  # or its last life would never finish ending
         self._world.tell(f"{self.name} crashes")
         self.process.is_dead = True
         self.process.group.freeze()
@@ -148,11 +148,11 @@ class World:
         return machine
 
     def tell(self, what: str) -> None:
-        """A line of the story."""
+        """Add a line to the story."""
         self.story.append(f"{self.time:9.3f} {what}")
 
     def violate(self, what: str) -> None:
-        """A rule was broken; none is while all is torn down, and the dead finish what they were at."""
+        """Report a broken rule; ignored while everything is torn down and dead processes finish."""
         if self.is_over:
             return
         self.tell(f"VIOLATION: {what}")
@@ -164,7 +164,7 @@ class World:
         return hashlib.sha256("\n".join(self.story).encode()).hexdigest()[:12]
 
     async def end(self) -> None:
-        """Stop everything. What still tries to clean up meets a store that does not answer."""
+        """Stop everything. Clean-up code that still runs meets a store that does not answer."""
         self.is_over = True
         self.network.close()
         tasks = []
@@ -177,7 +177,7 @@ class World:
 
 
 def status_of(app: str, kinds: Iterable[KindRecord]) -> NodeStatus:
-    """What a simulated node tells of itself: which kinds it has, and no processes."""
+    """The status of a simulated node: which kinds it has, and no processes."""
     return NodeStatus(
         app=app,
         generation=1,

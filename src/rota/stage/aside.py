@@ -1,8 +1,8 @@
 """A plain function in virtual time: it runs on a thread of its own, and only while the loop waits for it.
 
-The two take turns. The function runs until it asks the loop for something through `call`, or ends; the loop then goes
-on, and lets the function go on once it has the answer. So nothing happens at the same time, a run is the same each
-time, and the clock stands still while the function computes.
+The two take turns. The function runs until it asks the loop for something through `call`, or ends; the loop then
+continues, and resumes the function once it has the answer. So the two never run at the same time, each run is the same,
+and the clock stands still while the function computes.
 
 A function that sleeps for real instead of asking stops the clock for everyone; after `patience` seconds that is an
 error, and says where the function is.
@@ -20,11 +20,11 @@ T = TypeVar("T")
 
 
 class Stuck(AssertionError):
-    """A function neither ended nor waited through what it was handed."""
+    """A function neither ended nor waited through its task or run."""
 
 
 class _Killed(BaseException):
-    """Raised inside a function that is given up; not an Exception, so that it passes."""
+    """Raised inside a function that is abandoned; not an Exception, so that `except Exception` lets it pass."""
 
 
 class FunctionThread(Generic[T]):
@@ -42,7 +42,7 @@ class FunctionThread(Generic[T]):
         self._is_killed = False
 
     def call(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        """On the function's thread: what `coroutine` returns on the loop."""
+        """On the function's thread: the result of `coroutine`, which runs on the loop."""
         if self._is_killed:
             coroutine.close()
             raise _Killed
@@ -55,7 +55,7 @@ class FunctionThread(Generic[T]):
         return self._answer
 
     async def run(self) -> T:
-        """On the loop: what the function returns."""
+        """On the loop: the function's return value."""
         context = contextvars.copy_context()
         thread = threading.Thread(target=context.run, args=[self._body], name="aside", daemon=True)
         thread.start()
@@ -66,7 +66,7 @@ class FunctionThread(Generic[T]):
                 self._answer = await self._asked
             except asyncio.CancelledError:
                 self._is_killed, self._refusal = True, _Killed()
-                self._switch(thread)  # it comes back once it has ended: whatever it asks for is refused
+                self._switch(thread)  # the function may still ask for something; all its calls are refused
                 thread.join()
                 raise
             except BaseException as error:
@@ -94,7 +94,7 @@ class FunctionThread(Generic[T]):
     def _wait_for(self, thread: threading.Thread) -> None:
         if self._to_loop.acquire(timeout=self._patience):
             return
-        self._is_killed = True  # whatever it asks for from now on, it is told to end
+        self._is_killed = True  # every further call of the function raises _Killed
         raise Stuck(
             f"a function has run for {self._patience} s without a word, and virtual time stands still meanwhile; "
             f"wait with stopping.wait(…) instead of time.sleep(…). It is here:\n{_place(thread)}"

@@ -33,14 +33,14 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """In virtual time."""
 
     def check(self) -> Self:
-        """This outcome; raises the error if the run did not succeed."""
+        """This outcome itself; raises the error if the run did not succeed."""
         if self.error is not None:
             raise self.error
         return self
 
 
 def execute(spec: JobSpec, output: TextIO) -> tuple[str, BaseException | None]:
-    """Run a program, in real time: how it ended, and why."""
+    """Run a program, in real time; returns how it ended, and why."""
     limit = spec.timeout.total_seconds() if spec.timeout else None
     try:
         done = subprocess.run(
@@ -71,7 +71,7 @@ def _text(output: str | bytes | None) -> str:
 
 
 def logger(job: str, output: TextIO) -> logging.Logger:
-    """A logger whose lines go to the run's output, and on to whatever the test listens with."""
+    """A logger whose lines go to the run's output, and also to the test's own handlers."""
     log = logging.Logger(f"rota.jobs.{job}")
     handler = logging.StreamHandler(output)
     handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
@@ -98,7 +98,7 @@ class _Split(io.TextIOBase):
 
 @contextmanager
 def captured(output: TextIO) -> Iterator[None]:
-    """What is started inside prints to `output`; what ran before goes on printing where it did."""
+    """Inside, what this run prints goes to `output`; other runs keep printing to where they did."""
     usual = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = _Split(usual[0]), _Split(usual[1])
     token = _output.set(output)

@@ -58,7 +58,8 @@ class Stage:
     def __init__(
         self, app: App, *, at: Moment = "2026-01-01", drain: str | timedelta = "10s", patience: float = 10.0
     ) -> None:
-        """`at` is the date on the stage, `drain` how long stopping may take, `patience` what `Stuck` speaks of."""
+        """`at` is the date on the stage, `drain` how long stopping may take, `patience` the seconds after which Stuck
+        is raised."""
         app.check()
         self.app = app
         self._jobs: dict[str, Job[Any, Any] | Command] = {**app.jobs, **app.commands}
@@ -116,11 +117,11 @@ class Stage:
         return self._start + timedelta(seconds=round(self._loop.time(), 3))
 
     def advance(self, duration: str | timedelta | float) -> None:
-        """Let so much time pass, in virtual time; a number is seconds."""
+        """Let this much virtual time pass; a number is seconds."""
         self._do(asyncio.sleep(seconds(duration) or 0.0))
 
     def start(self, resource: Resource, *, slot: int = 0) -> StagedTask:
-        """A task that holds `resource`, started; what an earlier one saved, it has in `task.saved`."""
+        """Start a task that holds `resource`; what an earlier task saved is in `task.saved`."""
         kind = self._known("resource", self.app.resources, resource.kind)
         self._epoch += 1
         task = StagedTask(
@@ -169,13 +170,13 @@ class Stage:
         )
 
     def due(self, since: Moment, until: Moment) -> list[tuple[datetime, str]]:
-        """When which jobs are due: from `since` on, and before `until`."""
+        """The jobs that are due from `since` on and before `until`, and when."""
         first, last = _moment(since), _moment(until)
         found = [(when, name) for name, job in self._jobs.items() for when in _due_times(job.spec, first, last)]
         return sorted(found)
 
     def fire(self, since: Moment, until: Moment) -> list[Outcome]:
-        """Run what is due in that time, in order, each when it is due; and what comes `after` it."""
+        """Run the jobs due in that time, in order, each when it is due; and the jobs that come `after` them."""
         outcomes: list[Outcome] = []
         waiting = {name: set(job.spec.after) for name, job in self._jobs.items()}
         for when, name in self.due(since, until):
@@ -241,7 +242,7 @@ class Stage:
             self.advance(when - self.now)
 
     def _next(self, done: str, waiting: Mapping[str, set[str]]) -> list[str]:
-        """The jobs whose last missing predecessor this was; they begin to wait anew."""
+        """The jobs whose last missing predecessor has just succeeded; they then wait for all of them again."""
         ready = []
         for name, missing in waiting.items():
             if done in missing:
@@ -310,7 +311,8 @@ class Stage:
             raise StillRunning(f"task {task.id} was asked to stop, and went on for {self._drain:g} s; {way}")
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work`, and then everything that is ready; raises what a task failed with meanwhile."""
+        """The result of `work`, after which everything that is ready is run; raises the error of a task that failed
+        meanwhile."""
         try:
             result = self._until_done(work)
             self._until_done(asyncio.sleep(_A_MOMENT))
@@ -342,7 +344,7 @@ class Stage:
 
 
 class _Late(TimeoutError):
-    """It took longer than it may."""
+    """The work took longer than its limit."""
 
 
 async def _within(limit: timedelta | None, work: Coroutine[Any, Any, T]) -> T:

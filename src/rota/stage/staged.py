@@ -1,4 +1,4 @@
-"""What stands on a stage: tasks and the sink their messages go to, and clients of services.
+"""The objects on a stage: tasks, the sink their messages go to, and clients of services.
 
 A staged task is its own door: what its function emits goes to the stage's sink, and what it saves is kept for the next
 task of the same resource and slot.
@@ -23,7 +23,7 @@ DEDUP = timedelta(seconds=30)
 
 
 class Sink:
-    """What left the stage: `messages` without second copies, as a sink would get them."""
+    """The messages that left the stage: `messages` has them without second copies, as a sink would get them."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -42,7 +42,7 @@ class Sink:
         return [msgspec.json.decode(payload) for payload in self.payloads]
 
     def clear(self) -> None:
-        """Forget what came so far, but not that it came."""
+        """Forget the messages so far; second copies of them are still dropped."""
         self.messages.clear()
         self.emitted.clear()
 
@@ -56,11 +56,11 @@ class Sink:
 
 
 Saved = dict[str, dict[str, Any]]
-"""Task id → what it saved last: each replica of a resource has its own."""
+"""Task id → what it saved last; each replica of a resource has its own."""
 
 
 class StillRunning(AssertionError):
-    """Work was asked to stop, and did not."""
+    """Work was asked to stop, and did not stop in time."""
 
 
 class StagedTask:
@@ -95,7 +95,7 @@ class StagedTask:
 
     @property
     def is_silent(self) -> bool:
-        """Would a fleet give up on it, because of its `silent_after`?"""
+        """Would a fleet restart it, because it gave no sign of life for `silent_after`?"""
         return self._loop.time() - self._last_sign >= self.kind.spec.silent_after.total_seconds()
 
     @property
@@ -148,7 +148,7 @@ class StagedTask:
 
 
 class StagedClient:
-    """Who asks a service on a stage, and what it gets back."""
+    """A client of a service on a stage, and the answers it gets."""
 
     def __init__(self, client: Client | None = None, fields: dict[str, Any] | None = None) -> None:
         self.replies: list[Reply] = []
@@ -168,7 +168,7 @@ class StagedClient:
 
 
 class StageStopping(Stopping):
-    """Asked to stop, in virtual time."""
+    """The `stopping` of a task or run, in virtual time."""
 
     def __init__(self, call: Call | None) -> None:
         super().__init__()

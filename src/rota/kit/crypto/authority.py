@@ -39,7 +39,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     kind: str
-    """`node`, `client`, or nothing if another authority made it."""
+    """`node`, `client`, or empty if another authority made it."""
 
     serial: str
     """In hex: the one name that no other certificate of its authority has."""
@@ -99,7 +99,7 @@ def read(pem: bytes) -> Certificate:
 
 @lru_cache(maxsize=1024)
 def read_der(der: bytes) -> Certificate:
-    """The same, of the bytes that a TLS connection gives."""
+    """The same, from the bytes that a TLS connection gives."""
     return _read(x509.load_der_x509_certificate(der))
 
 

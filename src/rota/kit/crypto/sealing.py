@@ -1,7 +1,7 @@
 """Seal a few bytes with a secret that is used once, with nothing but the standard library.
 
-The key stream is SHAKE-256 of the secret, and an HMAC over what it gives shows whether somebody changed it. That is
-sound as long as a secret seals one text: 32 random bytes, made for it and never used again.
+The key stream is SHAKE-256 of the secret, and an HMAC over the result shows whether it was changed. That is sound as
+long as a secret seals one text: 32 random bytes, made for it and never used again.
 """
 
 import hashlib

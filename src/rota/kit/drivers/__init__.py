@@ -1,1 +1,1 @@
-"""What drivers need that several adapters use. Imports none of them."""
+"""What several adapters need for the same driver. Imports no driver."""

@@ -1,4 +1,4 @@
-"""What every client of librdkafka is told about the way in, and how its refusals are sorted."""
+"""The connection settings of every client of librdkafka, and how its refusals are sorted."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ MECHANISMS = ("scram-sha-512", "scram-sha-256", "plain")
 """How a user may log in; the first is the default."""
 
 FILES = {"ca": "ssl.ca.location", "cert": "ssl.certificate.location", "key": "ssl.key.location"}
-"""What the files of a TLS connection are called: by us, by librdkafka."""
+"""The files of a TLS connection: Rota's name and librdkafka's name of each."""
 
 REFUSED = frozenset(
     {
@@ -19,7 +19,7 @@ REFUSED = frozenset(
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     }
 )
-"""Somebody has to mend the user, its password or its rights."""
+"""Errors that an operator has to fix: the user, its password or its rights."""
 
 MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 """There is no such topic, or no such partition of it."""
@@ -28,7 +28,7 @@ MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC
 def way_in(
     hosts: str, files: Mapping[str, str] | None, *, user: str | None = None, password: str = "", mechanism: str = ""
 ) -> dict[str, str]:
-    """The settings of a connection; without `files` it is not encrypted, without a user nobody logs in."""
+    """The settings of a connection; without `files` it is not encrypted, without a user it does not log in."""
     protocol = ("sasl_" if user else "") + ("plaintext" if files is None else "ssl")
     login = {"sasl.mechanism": mechanism.upper(), "sasl.username": user, "sasl.password": password} if user else {}
     return {

@@ -1,4 +1,4 @@
-"""What MySQL and MariaDB have of their own, for stores and outputs alike. Imports no driver."""
+"""What is specific to MySQL and MariaDB, for stores and outputs alike. Imports no driver."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ def number_of(error: BaseException) -> int:
 
 
 def words_of(error: BaseException) -> str:
-    """What an error says, in one line and without its number."""
+    """The text of an error, in one line and without its number."""
     return in_one_line(error, error.args[-1] if error.args else None)
 
 

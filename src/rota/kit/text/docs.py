@@ -28,7 +28,7 @@ def field_docs(kind: type) -> dict[str, str]:
 
 
 def class_doc(kind: type) -> str:
-    """What a class is, in its first paragraph; nothing if it does not say."""
+    """The first paragraph of a class's docstring; empty if it has none."""
     return " ".join((inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0]).split())
 
 

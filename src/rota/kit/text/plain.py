@@ -9,11 +9,11 @@ import codecs
 import re
 
 _OBEYED = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Control characters of both sorts, what ends lines, what reverses text, and what is no Unicode."""
+"""Control characters of both ranges, line separators, characters that reverse text, and what is no Unicode."""
 
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 _BEGUN = re.compile(r"\x1b(\[[0-9;:]{0,30})?\Z")
-"""What may become a colour with the next bytes."""
+"""The beginning of a possible colour, to be completed by the next bytes."""
 
 RESET = b"\x1b[0m"
 
@@ -34,14 +34,14 @@ class Colours:
         self._is_coloured = False
 
     def take(self, data: bytes) -> bytes:
-        """What to print of these bytes and of what was held back."""
+        """The text to print for these bytes and those held back."""
         text = self._rest + self._decoder.decode(data)
         begun = _BEGUN.search(text)
         self._rest = begun[0] if begun else ""
         return self._clean(text[: len(text) - len(self._rest)])
 
     def end(self) -> bytes:
-        """What is left to print."""
+        """The rest to print at the end."""
         text = self._rest + self._decoder.decode(b"", final=True)
         self._rest = ""
         return self._clean(text) + (RESET if self._is_coloured else b"")

@@ -1,7 +1,7 @@
 """JSON Schema, as much of it as msgspec writes about a type: what is wrong with a value, in a sentence.
 
-`problem` finds the first field that does not fit, and says what it must be. Keywords that are not known here are passed
-over: whoever makes the type from the value has the last word. Pure.
+`problem` finds the first field that does not fit, and says what it must be. Unknown keywords are ignored: the decoder
+of the type decides in the end. Pure.
 """
 
 import re
@@ -65,13 +65,13 @@ class _Checked:
         self._definitions: Schema = schema.get("$defs", {})
 
     def resolve(self, schema: Schema) -> Schema:
-        """The schema that another one names."""
+        """The definition that a schema refers to."""
         while "$ref" in schema:
             schema = self._definitions[schema["$ref"].rpartition("/")[2]]
         return schema
 
     def problems(self, schema: Schema, value: object, at: str) -> Iterator[str]:
-        """What is wrong, one after the other."""
+        """The problems of a value, one after the other."""
         schema = self.resolve(schema)
         if "anyOf" in schema:
             yield from self._choices(schema, value, at)
@@ -88,7 +88,7 @@ class _Checked:
         choices = list(self._flat(schema))
         if all(next(self.problems(each, value, at), None) for each in choices):
             meant = [each for each in choices if _is_of_type(each, value) and _has_tags(each, value)]
-            if len(meant) == 1:  # then what is wrong is within it
+            if len(meant) == 1:  # then the problem is within it
                 yield from self.problems(meant[0], value, at)
             else:
                 yield _told(at, value, self._expected(schema))
@@ -152,7 +152,7 @@ def _has_format(name: str, value: object) -> bool:
 
 
 def _has_tags(schema: Schema, value: object) -> bool:
-    """Has an object the values that tell it from others of its union?"""
+    """Does an object have the tag that selects one member of a union?"""
     tags = {name: each["enum"] for name, each in schema.get("properties", {}).items() if len(each.get("enum", ())) == 1}
     return not isinstance(value, dict) or all(value.get(name) in allowed for name, allowed in tags.items())
 

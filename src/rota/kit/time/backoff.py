@@ -1,8 +1,8 @@
 """Back-off: how long to wait before the next try.
 
-`delays` is an endless iterator. Each delay is drawn from the upper half of a doubling step, so that a thousand
-callers that failed together do not come back together, and none of them comes back at once. The source of the
-jitter is handed in: the simulator hands in its seeded one.
+`delays` is an endless iterator. Each delay is drawn from the upper half of a doubling step, so that a thousand callers
+that failed together do not retry together, and none of them retries at once. The source of the jitter is handed in: the
+simulator hands in its seeded one.
 """
 
 from collections.abc import Callable, Iterator

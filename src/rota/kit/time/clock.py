@@ -21,7 +21,7 @@ class Clock(Protocol):
         """The time of day in UTC; it may be wrong and may step."""
 
 
-# On Linux the one that goes on while the machine is suspended: a lease does not stop for that.
+# On Linux the clock that continues while the machine is suspended, because a lease does too.
 _MONOTONIC = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 

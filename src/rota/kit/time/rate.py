@@ -1,4 +1,4 @@
-"""Pace: so many a second or a minute, and no more. Pure: time is an argument."""
+"""Pace: a limited number per second or per minute. Pure: time is an argument."""
 
 from datetime import timedelta
 
@@ -6,7 +6,7 @@ from rota.kit.time.instant import Instant
 
 
 class TokenBucket:
-    """A right to do something comes back evenly, and is kept for a while if nobody uses it."""
+    """A right to do something comes back at a steady rate, and unused ones are kept up to a limit."""
 
     def __init__(self, count: int, every: timedelta, now: Instant, kept: timedelta = timedelta(seconds=1)) -> None:
         self._rate = count / every.total_seconds()
@@ -20,5 +20,5 @@ class TokenBucket:
         return int(self._left)
 
     def spend(self, count: int) -> None:
-        """So many were done."""
+        """`count` were done."""
         self._left -= count

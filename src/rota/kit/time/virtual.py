@@ -1,7 +1,7 @@
 """An event loop in virtual time: when nothing is ready, the clock jumps to the next timer.
 
-An hour of sleeping takes milliseconds, and a run is the same each time: callbacks keep asyncio's own order, and
-nothing waits for the outside world. If there is nothing left to wait for, that is a deadlock and said so.
+An hour of sleeping takes milliseconds, and a run is the same each time: callbacks keep asyncio's own order, and nothing
+waits for the outside world. If there is nothing left to wait for, it raises Deadlock.
 
 The loop can hold groups of callbacks back, which is how the simulator stops a process dead in its tracks: everything
 started under `CallbackGroup.enter` belongs to that group, and so does what that starts in turn. A frozen group runs
@@ -27,7 +27,7 @@ _group: contextvars.ContextVar["CallbackGroup | None"] = contextvars.ContextVar(
 
 
 class Deadlock(RuntimeError):
-    """Nothing is ready and no timer is set: this would wait for ever."""
+    """Nothing is ready and no timer is set: this would wait without end."""
 
 
 class CallbackGroup:
@@ -59,7 +59,7 @@ class CallbackGroup:
             schedule()
 
     def hold(self, schedule: Callable[[], None]) -> None:
-        """Keep something back for `thaw`."""
+        """Keep a callback back until `thaw`."""
         self._held.append(schedule)
 
 
@@ -78,7 +78,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
-        """As `time`; simulations ask often."""
+        """The same as `time`, as an attribute, because simulations read it often."""
 
         self._timers: list[tuple[float, int, VirtualHandle]] = []
         self._numbers = count()
@@ -177,11 +177,11 @@ class VirtualHandle(msgspec.Struct, eq=False):
         return self.at
 
     def cancelled(self) -> bool:
-        """Is it for nothing?"""
+        """Was it cancelled?"""
         return self.is_cancelled
 
     def cancel(self) -> None:
-        """Have nothing happen; what it would have used goes when its time comes."""
+        """Cancel it; its entry in the heap is dropped when its time comes."""
         self.is_cancelled = True
 
 
@@ -202,7 +202,7 @@ _left: list[VirtualLoop] = []
 
 
 def run_and_leave(main: Coroutine[Any, Any, T]) -> T:
-    """As `run`, but all that still waits is left as it is, for good: for a process that ends soon."""
+    """As `run`, but everything that still waits is abandoned: for a process that ends soon."""
     loop = VirtualLoop()
-    _left.append(loop)  # or what is in no cycle would be freed now, piece by piece
+    _left.append(loop)  # otherwise objects in no cycle would be freed now, one by one
     return loop.run_until_complete(main)
