@@ -4,8 +4,8 @@ A turn looks at the source and the output, asks `streams.core` what the groups s
 supervisor places what stands for a group in the store, and the tasks say how they are: nobody is called, and nothing is
 kept here that is not in the store, so a leader may die between any two turns.
 
-Every commit expects and writes the stream's status. Of two commits only one can therefore go by what was read; one of
-unknown outcome, however late it arrives, is refused once another was written.
+Every commit expects and writes the stream's status. So of two commits based on the same reading only one is accepted;
+one of unknown outcome, however late it arrives, is refused once another was written.
 """
 
 import asyncio
@@ -119,7 +119,7 @@ class StreamKeeper:
         self._began = self._swept = self._told = clock.monotonic()
 
     async def run(self) -> None:
-        """Turn for ever."""
+        """Run turns until cancelled."""
         try:
             async with asyncio.TaskGroup() as parts:
                 parts.create_task(self._follow_tasks(), name="stream tasks")
@@ -269,13 +269,13 @@ class StreamKeeper:
 
     @property
     def _is_to_be_reset(self) -> bool:
-        """Does somebody want other offsets, which can be set now?"""
+        """Is an offset reset requested that can be carried out now?"""
         return self._wished.reset is not None and bool(self._outside.bounds)
 
     async def _reset(self, output: Committer, spec: StreamSpec, reset: Reset, now: datetime) -> None:
-        """Set offsets as somebody asked, and take the wish out. What was read from other offsets is given up for that.
+        """Set offsets as requested, and remove the request. Groups that read from other offsets are given up for that.
 
-        Once the wish has the id of its moves nobody can ask for something else, so what it comes to is found out first.
+        Once the request has the id of its moves it cannot be changed, so it is resolved to offsets first.
         A stream that reads what is left out is declared in the commit that takes the wish out.
         """
         account, outside = self._account, self._outside
@@ -286,7 +286,7 @@ class StreamKeeper:
                 return
         try:
             made = await moving.make(output, outside, self._name, reset, now)
-        except moving.NotMade:  # somebody may want something else now
+        except moving.NotMade:  # the request may have changed
             await self._commit([self._wishing(replace(reset, move=""))], now)
             raise
         if made is None:
@@ -309,7 +309,7 @@ class StreamKeeper:
             self._tell("stream.moved", self._name, why=reset.why, **cause)
 
     def _backfill(self, spec: StreamSpec, reset: Reset, made: Iterable[MoveRecord]) -> StreamRecord | None:
-        """The stream that reads what a reset leaves out, if somebody wants one and something is left out."""
+        """The stream that reads what a reset leaves out, if a backfill was requested and something is left out."""
         ranges = {
             partition: (move.before[partition], at)
             for move in made
@@ -371,7 +371,7 @@ class StreamKeeper:
         return not self._account.upto_as or partition in self._account.upto
 
     def _gone(self, spec: StreamSpec) -> dict[int, str]:
-        """Partitions that nobody can read on: somebody has to say where to go on."""
+        """Partitions that cannot be read on: an operator must set their offsets."""
         if spec.vanished != "halt":
             return {}
         spans = {each: (bounds.start, bounds.end) for each, bounds in self._outside.bounds.items()}
@@ -431,7 +431,7 @@ class StreamKeeper:
         return [Put(self._wishes.key, codec.encode(replace(self._wished, hand_off=left)))]
 
     async def _commit(self, writes: list[Write], now: datetime) -> bool:
-        """Write as leader, with the status; if that was not to be, False, and everything is read again."""
+        """Write as leader, with the status; False if the commit was refused, and then everything is read again."""
         self._told = self._clock.monotonic()
         status, said = self._account.status(self._wished, self._groups.values(), now), self._account.said
         if not writes and status == said:
@@ -461,7 +461,7 @@ class StreamKeeper:
         return True
 
     async def _sweep(self, output: Committer) -> None:
-        """Clear away what dead tasks left, every so often; put back what somebody else took away."""
+        """Delete what dead tasks left, periodically; restore what another process deleted."""
         since = self._clock.monotonic()
         if since - self._swept < SWEEP:
             return

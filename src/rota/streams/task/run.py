@@ -50,7 +50,8 @@ PATIENCE = timedelta(milliseconds=50), timedelta(seconds=2)
 """Shortest and longest wait before something is tried again that could not be done."""
 
 FEW, REST = 100, 0.02
-"""A task that read no more records than this rests so many seconds: a read costs the same, however little comes."""
+"""A read of at most this many records is followed by a rest of this many seconds, as a small read costs as much as a
+large one."""
 
 LOOK = 5.0
 """Seconds between looks at where the source ends."""
@@ -62,7 +63,7 @@ UNREADABLE, UNFIT, VANISHED = "not readable", "does not fit", "vanished"
 
 
 class Over(RotaError):
-    """The task has failed, or was dismissed: what it is about to do is of no use."""
+    """The task has failed, or was dismissed: the current step is abandoned."""
 
 
 class SequenceLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,7 +180,8 @@ class StreamTask:
         """The status that is in the store, and since when."""
 
     async def run(self) -> str:
-        """Live until everything of the group is published or the task has failed; why it failed, or nothing."""
+        """Run until everything of the group is published or the task has failed; returns why it failed, or an empty
+        text."""
         # While it stands by: connecting takes longer than all else between one group and the next.
         opening = asyncio.ensure_future(self._until_it_works(lambda: self._source.reader({})))
         try:
@@ -250,7 +252,7 @@ class StreamTask:
         return progress
 
     async def _until_it_works(self, call: Callable[[], Awaitable[T]]) -> T:
-        """What comes of it, however often it has to be tried; what trying again will not mend is raised."""
+        """The result of the call, retried while it is Unavailable or Unknown; other errors are raised."""
         waits = delays(*PATIENCE, random)
         while True:
             try:
@@ -280,7 +282,7 @@ class StreamTask:
                 elif await self._read_once(progress, reader) <= FEW:
                     await self._bell.wait(heard, REST)
                 self._note(progress)
-        except RotaError as error:  # what trying again will not mend
+        except RotaError as error:  # retrying will not help
             progress.fail(str(error))
             self._note(progress)
 
@@ -455,7 +457,7 @@ class StreamTask:
         return None in (now, group.identity) or now == group.identity
 
     async def _publish_one(self, progress: TaskProgress, sequence: ClosedSequence) -> bool:
-        """Try to publish a sequence; was it decided?"""
+        """Try to publish a sequence; True if its verdict is final."""
         starts = {each.partition: each.start for each in sequence.ranges}
         draft = self._draft(sequence.number, starts)
         if isinstance(self._committer, KeepsLetters):
@@ -480,7 +482,7 @@ class StreamTask:
         return True
 
     async def _publish_the_rest(self, progress: TaskProgress, sequence: ClosedSequence, refused: Unfit) -> bool:
-        """Make a sequence again without the records whose rows its output refuses; is there nothing to try again?"""
+        """Make a sequence again without the records whose rows its output refuses; True if it need not be retried."""
         if sequence.number in self._remade:
             progress.fail(
                 f"it cannot publish: {refused}; no single record is at fault, only several together are refused"
@@ -525,7 +527,8 @@ class StreamTask:
     # Telling
 
     async def _tell_for_ever(self) -> None:
-        """Say how it is: at once when something changes, now and then if only figures do, seldom if nothing does."""
+        """Write the status until cancelled: at once when something changes, every `tell` if only figures do, else every
+        `repeat`."""
         heard = 0
         while True:
             heard = await self._bell.wait(heard, self._limits.tell.total_seconds())
@@ -542,7 +545,7 @@ class StreamTask:
             self._told = status, now
 
     def _is_known(self, status: StreamTaskStatus, now: Instant) -> bool:
-        """Was it told a short while ago, but for the time?"""
+        """Was the same status, apart from its time, written less than `repeat` ago?"""
         if self._told is None:
             return False
         told, since = self._told
@@ -579,7 +582,7 @@ class StreamTask:
         return f"its function takes longer than {SLOW:.0f} s for up to {self._pace.size} records"
 
     async def _look_for_ever(self) -> None:
-        """Where the source ends, for the lag."""
+        """Query where the source ends, for the lag, until cancelled."""
         while True:
             if self._progress is not None:
                 with suppress(RotaError):
