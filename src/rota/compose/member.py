@@ -217,4 +217,4 @@ class _Work:
     def want(self, orders: Iterable[Order]) -> None:
         keeper = self._keeper
         self._runtime.want(orders)
-        keeper.tell(lambda: self._runtime.extend(keeper.safe_until, keeper.ttl))
+        keeper.notify(lambda: self._runtime.extend(keeper.safe_until, keeper.ttl))

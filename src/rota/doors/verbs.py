@@ -220,11 +220,11 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The record of the answer: what the operation returned, or that together with values of the request."""
         if self.answer is None or self._is_whole:
             return found
-        told = {name: given[name] for name in self._echoed}
+        echoed = {name: given[name] for name in self._echoed}
         if self.holds:
-            return self.answer(**told, **{self.holds: found})
-        others = [name for name in self.answer.__struct_fields__ if name not in told]
-        return self.answer(**told, **{name: getattr(found, name) for name in others})
+            return self.answer(**echoed, **{self.holds: found})
+        others = [name for name in self.answer.__struct_fields__ if name not in echoed]
+        return self.answer(**echoed, **{name: getattr(found, name) for name in others})
 
     def begin(self, call: Any, given: Mapping[str, Any]) -> Any:
         """Call the operation with the caller's values and those that the node fills in."""
@@ -239,8 +239,8 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def note(self, given: Mapping[str, Any]) -> str:
         """The audit text of a verb that changes nothing in the store."""
         said = ((field, given.get(field.name)) for field in self.fields)
-        told = ("all" if field.sort is Sort.LIST and not each else str(each) for field, each in said)
-        return " ".join([self.name, *told])
+        words = ("all" if field.sort is Sort.LIST and not each else str(each) for field, each in said)
+        return " ".join([self.name, *words])
 
     def page(self, found: Any, limit: int | None, token: str | None) -> Any:
         """A page of a list that was read whole, as the record of the answer."""
@@ -248,8 +248,8 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         listing = self.record.__struct_fields__[0]
         items = found if isinstance(found, tuple) else getattr(found, listing)
         page, further = paged(items, self.page_by, limit=limit, token=token)
-        told = {listing: tuple(map(self.shown, page)) if self.shown else page, "next": further}
-        return self.record(**told) if found is items else replace(found, **told)
+        fields = {listing: tuple(map(self.shown, page)) if self.shown else page, "next": further}
+        return self.record(**fields) if found is items else replace(found, **fields)
 
     @property
     def access(self) -> Access:
@@ -311,36 +311,36 @@ def _fields(verb: Verb) -> Iterable[VerbField]:
     hints = get_type_hints(verb.function, include_extras=True)
     in_body = get_type_hints(verb.body) if verb.body else {}
     for name, each in inspect.signature(verb.function).parameters.items():
-        told = _told(hints[name])
-        if told is None and name in OURS:
+        parameter = _parameter_of(hints[name])
+        if parameter is None and name in OURS:
             continue
-        key = (told.name if told else "") or name
+        key = (parameter.name if parameter else "") or name
         yield VerbField(
             name=name,
             key=key,
             sort=_sort(hints[name]),
-            where=_where(verb, name, key, told, in_body),
+            where=_where(verb, name, key, parameter, in_body),
             is_needed=each.default is each.empty,
             is_nullable=NoneType in get_args(in_body.get(key)),
-            parameter=told,
+            parameter=parameter,
         )
 
 
-def _where(verb: Verb, name: str, key: str, told: Parameter | None, in_body: Collection[str]) -> Where:
-    if told is not None and told.header:
+def _where(verb: Verb, name: str, key: str, parameter: Parameter | None, in_body: Collection[str]) -> Where:
+    if parameter is not None and parameter.header:
         return Where.HEADER
-    if f"{{{key}}}" in verb.path or (told is not None and told.parts):
+    if f"{{{key}}}" in verb.path or (parameter is not None and parameter.parts):
         return Where.PATH
     if key in in_body:
         return Where.BODY
-    if verb.body is not None and told is None:
+    if verb.body is not None and parameter is None:
         return Where.WHOLE
-    if told is None:
-        raise TypeError(f"{verb.name}: nobody says what {name} means; give it a type of api.parameters")
+    if parameter is None:
+        raise TypeError(f"{verb.name}: parameter {name} has no description; give it a type of doors.parameters")
     return Where.QUERY
 
 
-def _told(hint: Any) -> Parameter | None:
+def _parameter_of(hint: Any) -> Parameter | None:
     """The `Parameter` that a type is annotated with, if any."""
     return next((each for each in getattr(hint, "__metadata__", ()) if isinstance(each, Parameter)), None)
 

@@ -103,7 +103,7 @@ class ParquetDraft:
         self._spoiled = ""
         """Why it is not whole any more, if so."""
 
-        with _told(self.folder):
+        with _translated(self.folder):
             make_folder(self.folder)
             write_synced(self.folder / LABEL, msgspec.json.encode(label))
         self._files = RowFiles(self.folder, self.id, layout)
@@ -247,7 +247,7 @@ class ParquetCommitter:
 
     def _write_list(self, id: str, segments: Sequence[Segment]) -> str:
         path = self._root / MANIFESTS / f"{id}.json"
-        with _told(path):
+        with _translated(path):
             make_folder(path.parent)
             write_synced(path, msgspec.json.encode(segments))
             fsync_folder(path.parent)
@@ -257,7 +257,10 @@ class ParquetCommitter:
         """Move a published draft's files to where readers look; done again, it goes on where it was."""
         moved = 0
         touched: set[Path] = set()
-        with _told(folder), contextlib.suppress(FileNotFoundError):  # another that sweeps was faster with all of it
+        with (
+            _translated(folder),
+            contextlib.suppress(FileNotFoundError),
+        ):  # another that sweeps was faster with all of it
             for file in sorted(folder.rglob(f"*{DRAFT_SUFFIX}")):
                 place = self._root / str(file.relative_to(folder)).removesuffix(DRAFT_SUFFIX)
                 make_folder(place.parent)
@@ -371,7 +374,7 @@ def _folders(place: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _translated(path: Path) -> Iterator[None]:
     """Translate the system's errors about a file into Rota's."""
     try:
         yield

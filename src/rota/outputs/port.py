@@ -69,7 +69,7 @@ class Draft(Protocol):
 
     @property
     def bytes(self) -> int:
-        """How large they are, roughly: what limits go by."""
+        """How large they are, roughly: limits are compared with this."""
 
     def append(self, rows: Fitted) -> None:
         """Add rows, as they are or as `fitted` returned them, all or none; Invalid names what does not fit.
@@ -91,14 +91,14 @@ class Committer(Protocol):
        ranges start, `ahead` if some are not there yet, `behind` if they went past a start on another way, and `there`
        if they are at its ends or past them. Only the first changes anything. Once offsets of its partitions were set by
        hand after the committer's last `attach`, a draft that was made since then is `behind` too.
-    3. Rows and offsets change together, or not at all, whoever dies and whenever.
+    3. Rows and offsets change together, or not at all, even if a process dies at any point.
     4. Rows of a draft are not in the output before it is published, and all of them are from then on.
     5. Of concurrent publishes of one range, one is published, and the others are `there`. Publishes of other partitions
        do not disturb each other.
     6. Unknown says that it may have been published: asking again tells. Unavailable and Invalid: it was not. Unfit:
        because of rows, which `fitted` finds if they are refused by themselves too.
     7. `move` sets offsets if all of them are where they were before it, or raises Conflict and sets none. It is made
-       once: whoever asks for a move of the same id again hears what it set, wherever the offsets have come to since.
+       once: a repeated move of the same id returns what it set, wherever the offsets are by then.
     8. `sweep` removes only drafts that can never be published, and finishes what a dead publisher began.
     """
 

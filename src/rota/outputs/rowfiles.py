@@ -44,7 +44,7 @@ class FileLayout(msgspec.Struct, frozen=True, kw_only=True):
 
     by: str = "none"
     field: str = ""
-    """The time that folders go by."""
+    """The field with the time that decides the folder."""
 
     compression: str = "zstd"
 
@@ -230,7 +230,7 @@ def _values(rows: Sequence[Any], name: str) -> list[Any]:
 
 
 def _labels(table: pa.Table, layout: FileLayout) -> pa.ChunkedArray:
-    """For each row, the time its folder goes by."""
+    """For each row, the label of its folder, by time."""
     if layout.field not in table.column_names:
         raise Invalid(f'rows have no field "{layout.field}", which their folders go by; return it, or correct time=')
     times = table.column(layout.field)

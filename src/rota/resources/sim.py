@@ -207,7 +207,7 @@ class Resources:
             work.hurry()
 
     async def recover(self) -> None:
-        """Everything is covered soon, and then nothing moves, whoever leads."""
+        """Check that everything is covered soon, and that then nothing moves, also under another leader."""
         await asyncio.sleep(RECOVERY)
         self._check_settled("after the faults")
         await self.stay_quiet("settled")
@@ -418,7 +418,7 @@ class InSession:
         """Run these, and only then what needs the lease."""
         work, keeper = self._work, self._keeper
         work.want(orders)
-        keeper.tell(lambda: work.extend(keeper.safe_until))
+        keeper.notify(lambda: work.extend(keeper.safe_until))
 
 
 def _kind_of(name: str) -> str:

@@ -239,7 +239,7 @@ class KafkaSink:
         self._reached: set[str] = set()
         """Topics that messages have named and that have taken one from this producer."""
         self._patience = RetryBackoff()
-        self._mending: asyncio.Task[None] | None = None
+        self._rebuilding: asyncio.Task[None] | None = None
         self._probing: asyncio.Task[None] | None = None
         self._client: KafkaProducer | None = None
         self._last: RotaError | None = None
@@ -281,7 +281,7 @@ class KafkaSink:
         self._intake.close()
         if self._watch is not None:
             self._watch.cancel()
-        if running := [task for task in (self._mending, self._probing) if task is not None]:
+        if running := [task for task in (self._rebuilding, self._probing) if task is not None]:
             for task in running:
                 task.cancel()
             await asyncio.wait(running)
@@ -345,7 +345,7 @@ class KafkaSink:
         if self._quiet > LOOKS and not self._intake.trouble:
             why = f"sink {self._settings.shown}: nothing was confirmed for {self._settings.timeout}"
             self._intake.troubled(self._last or Unavailable(why))
-        if self._intake.trouble and not len(self._window) and self._probing is None and self._mending is None:
+        if self._intake.trouble and not len(self._window) and self._probing is None and self._rebuilding is None:
             self._probing = asyncio.create_task(self._probe(), name=f"probe sink {self._settings.shown}")
         loop, period = asyncio.get_running_loop(), self._settings.timeout.total_seconds() / LOOKS
         self._watch = loop.call_later(period, self._look)
@@ -362,7 +362,7 @@ class KafkaSink:
         self._has_worked()
 
     def _send(self) -> None:
-        if self._client is None or self._mending is not None:
+        if self._client is None or self._rebuilding is not None:
             return
         self._hand_over()
         if self._careful and self._window.oldest > self._careful:
@@ -401,11 +401,11 @@ class KafkaSink:
         self._renew(is_careful=False)
 
     def _renew(self, *, is_careful: bool) -> None:
-        if self._mending is None:
-            mending = self._mend(is_careful=is_careful)
-            self._mending = asyncio.create_task(mending, name=f"mend sink {self._settings.shown}")
+        if self._rebuilding is None:
+            rebuilding = self._rebuild(is_careful=is_careful)
+            self._rebuilding = asyncio.create_task(rebuilding, name=f"rebuild sink {self._settings.shown}")
 
-    async def _mend(self, *, is_careful: bool) -> None:
+    async def _rebuild(self, *, is_careful: bool) -> None:
         """Make another producer, and send everything again."""
         assert self._client is not None
         await asyncio.to_thread(self._client.end)
@@ -421,7 +421,7 @@ class KafkaSink:
             except RotaError as error:
                 self._intake.troubled(error)
         self._careful = len(self._window) if is_careful else 0
-        self._mending = None
+        self._rebuilding = None
         self._send()
 
     def _translated(self, error: KafkaError) -> RotaError:

@@ -71,7 +71,7 @@ class Sink(Protocol):
        batch or, when it raises or is cancelled, nothing of it. A batch longer than the window is Invalid.
     5. Each message that was taken has one outcome: confirmed, or rejected with the reason. None is told twice, and
        none is dropped silently. What is not told when the sink is closed may have been delivered or not.
-    6. An outage only delays, and `trouble` says why. What the server refuses until somebody mends it (login, rights,
+    6. An outage only delays, and `trouble` says why. What the server refuses until an operator fixes it (login, rights,
        a missing place) is raised as Denied or Invalid when the sink is opened, and by `publish` and `flush` if it
        comes up later; the sink goes on trying, and keeps what it has taken.
     7. `flush` returns when all that was taken before has its outcome.

@@ -32,7 +32,7 @@ class ShardWindow:
         """Numbers of messages that the server has taken on this channel and that wait for an older one."""
         self._refused: set[int] = set()
         """Numbers of messages that the server did not take on this channel; they are sent again."""
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
         """Numbers of messages whose outcome was reported, on this channel or an earlier one."""
         self._rejected: set[int] = set()
         """Those of them that were rejected."""
@@ -63,12 +63,12 @@ class ShardWindow:
         """The messages whose confirmation this is; those that were answered or reported before are left out."""
         self._check_sent(number, "confirmed")
         first = self.oldest if is_multiple else number
-        if first == self.oldest and not (self._acked or self._refused or self._told):
+        if first == self.oldest and not (self._acked or self._refused or self._reported):
             return self._leave(number - first + 1)  # nearly always
         outstanding = self._outstanding(first, number)
-        confirmed = [message for each, message in outstanding if each not in self._told]
+        confirmed = [message for each, message in outstanding if each not in self._reported]
         self._acked.update(each for each, _ in outstanding)
-        self._told.update(each for each, _ in outstanding)
+        self._reported.update(each for each, _ in outstanding)
         self._leave_acked()
         return confirmed
 
@@ -89,38 +89,38 @@ class ShardWindow:
 
     def find(self, message_id: bytes) -> int | None:
         """The number of the oldest sent message of that id that has no answer and no outcome; None if there is none."""
-        done = self._told | self._refused
+        done = self._reported | self._refused
         numbered = enumerate(self._sent, self.oldest)
         return next((each for each, one in numbered if one.id == message_id and each not in done), None)
 
     def reject(self, number: int) -> Message | None:
         """The message of that number, which now has its outcome; None if it had one. It leaves when it is confirmed."""
-        if number in self._told:
+        if number in self._reported:
             return None
-        self._told.add(number)
+        self._reported.add(number)
         self._rejected.add(number)
         return self._sent[number - self.oldest]
 
     def restart(self, is_hopeless: Callable[[Message], bool] = lambda message: False) -> list[Message]:
         """Nothing counts as sent any more, and numbers begin at 1 again. Returns, rejected, those that are hopeless."""
         kept: list[Message] = []
-        told: set[int] = set()
+        reported: set[int] = set()
         hopeless: list[Message] = []
         waiting: set[tuple[str, str]] = set()
         for number, message in enumerate(chain(self._sent, self._unsent), self.oldest):
             resource = (message.kind, message.resource)
             if number in self._rejected or (number in self._acked and resource not in waiting):
                 continue
-            if number not in self._told and is_hopeless(message):
+            if number not in self._reported and is_hopeless(message):
                 hopeless.append(message)
                 continue
             waiting.add(resource)
             kept.append(message)
-            if number in self._told:
-                told.add(len(kept))
+            if number in self._reported:
+                reported.add(len(kept))
         self._sent.clear()
         self._unsent = deque(kept)
-        self._acked, self._refused, self._told, self._rejected, self.oldest = set(), set(), told, set(), 1
+        self._acked, self._refused, self._reported, self._rejected, self.oldest = set(), set(), reported, set(), 1
         return hopeless
 
     def _check_sent(self, number: int, what: str) -> None:
@@ -144,5 +144,5 @@ class ShardWindow:
         first = self.oldest
         while self.oldest in self._acked:
             self._leave(1)
-        for numbers in (self._acked, self._told, self._rejected):
+        for numbers in (self._acked, self._reported, self._rejected):
             numbers.difference_update(range(first, self.oldest))

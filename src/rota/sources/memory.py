@@ -32,7 +32,7 @@ class MemoryPartition:
     end: int = 0
 
     def from_offset(self, offset: int, most: int) -> list[Record]:
-        """The next records, at most so many."""
+        """The next records, at most `most`."""
         first = bisect_left(self.records, offset, key=_offset)
         return self.records[first : first + most]
 
@@ -47,10 +47,10 @@ class Topic:
         self.make_anew(0)
 
     def make_anew(self, partitions: int) -> None:
-        """Forget everything, and begin with so many empty partitions."""
+        """Forget everything, and begin with `partitions` empty partitions."""
         self.identity = f"{self.name}-{next(_identities)}"
         self.partitions = [MemoryPartition() for _ in range(partitions)]
-        self._tell()
+        self._notify()
 
     def grow(self, partitions: int) -> None:
         """Set the number of partitions."""
@@ -64,13 +64,13 @@ class Topic:
             time_ms = now_ms if new.time_ms is None else new.time_ms
             into.records.append(Record(into.end, time_ms, new.key, new.value, new.headers))
             into.end += 1
-        self._tell()
+        self._notify()
         return first
 
     def leave_gap(self, partition: int, size: int) -> None:
         """Let offsets pass without a record, as the marks of a transaction do."""
         self.partitions[partition].end += size
-        self._tell()
+        self._notify()
 
     def delete(self, partition: int, before: int) -> None:
         """Delete what is older, as retention does."""
@@ -84,9 +84,9 @@ class Topic:
     def start(self) -> None:
         """Answer again."""
         self.is_up = True
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for reader in self.readers:
             reader.nudge.set()
 

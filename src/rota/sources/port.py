@@ -130,7 +130,7 @@ class Source(Protocol):
     8. Records are fetched ahead only up to a bound; who does not call `read` is not buried.
     9. `read` may be cancelled: what it would have returned, the next call returns.
     10. An outage delays a reader, and `trouble` says why. Everything else is Unavailable within the time-out, and all
-        works again by itself when the server does. What somebody has to mend is Denied or Invalid.
+        works again by itself when the server does. What an operator has to fix is Denied or Invalid.
     11. `identity` is another one when a source was made anew under the same name. It is None where a server has none.
     """
 

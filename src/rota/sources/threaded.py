@@ -27,7 +27,7 @@ class Cursor(Protocol):
         """Read these partitions from these offsets, and those no more; the others go on."""
 
     def fetch(self, most: int) -> list[Batch]:
-        """What comes next, at most so many records; nothing if nothing came for a moment.
+        """The next records, at most `most`; empty if none arrived within a moment.
 
         Vanished again and again until the partition is moved; Unavailable is an outage that may pass.
         """
@@ -118,7 +118,7 @@ class ThreadedReader:
 
 
 def _share(batches: list[Batch], most: int) -> tuple[list[Batch], list[Batch]]:
-    """At most so many records of these, and the rest."""
+    """The first records of these batches, at most `most`, and the rest."""
     given: list[Batch] = []
     for place, batch in enumerate(batches):
         if len(batch.records) > most:

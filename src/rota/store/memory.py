@@ -197,9 +197,9 @@ class Universe:
         changes = tuple(Change(key, after[key]) for key in sorted(after))
         self._history.append(_Step(Commit(revision, changes), before, set(map(_root, after))))
         self.revision = revision
-        self._tell(changes, Revision(revision - 1))
+        self._wake(changes, Revision(revision - 1))
 
-    def _tell(self, changes: Iterable[Change], before: Revision) -> None:
+    def _wake(self, changes: Iterable[Change], before: Revision) -> None:
         """Wake the watches of prefixes that these changes touch."""
         for prefix in _touched(self._waiting, [change.key for change in changes]):
             for waiter in self._waiting.pop(prefix):

@@ -86,7 +86,7 @@ class ResourceChange(msgspec.Struct, frozen=True, kw_only=True):
 async def watch_resources(
     store: Store, *, kind: OfKind = None, prefix: Prefix = "", after: After = None
 ) -> AsyncGenerator[tuple[ResourceChange, ...], None]:
-    """Watch resources: the present ones, then each change; of one kind, by id prefix, or only the changes after a
+    """Watch resources, all or by kind and id prefix: the present ones, then each change; or the changes after a
     revision."""
     after = after or None
     seen = _Seen(kind, prefix)

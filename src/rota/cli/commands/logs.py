@@ -102,7 +102,7 @@ async def _show(open: FleetClient, kind: str, id: str, asked: dict[str, Any]) ->
             break
         page = await open.do(read_printed, ask_here, kind, id, nodes=asked["nodes"], after=page.next)
         unreached = {**unreached, **page.unreached}
-    _tell_unreached(unreached)
+    _report_unreached(unreached)
     if unreached and not lines:
         raise Unavailable(f"no line of {kind}/{id}: {len(unreached)} nodes did not answer; try again")
     tables.answer([msgspec.to_builtins(line) for line in by_time(lines)])
@@ -121,7 +121,7 @@ async def _follow(open: FleetClient, kind: str, id: str, asked: dict[str, Any]) 
                 tables.say(f"{kind}/{id} has printed nothing yet, or not for a week", err=True)
             if page.unreached != unreached:
                 unreached = page.unreached
-                _tell_unreached(unreached)
+                _report_unreached(unreached)
             is_first = False
             _print(page)
 
@@ -137,7 +137,7 @@ def _say(line: PrintedLine) -> None:
     tables.say(f"{line.node} | {line.text.expandtabs()}".replace("\n", " "))
 
 
-def _tell_unreached(unreached: dict[NodeId, str]) -> None:
+def _report_unreached(unreached: dict[NodeId, str]) -> None:
     for node, why in sorted(unreached.items()):
         tables.say(f"rota: no lines of node {node}: {why}", err=True)
 

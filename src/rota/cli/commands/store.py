@@ -53,18 +53,18 @@ def check(url: str) -> None:
     """
     found: list[probe.Finding] = []
 
-    def tell(finding: probe.Finding) -> None:
+    def show(finding: probe.Finding) -> None:
         found.append(finding)
         tables.say(f"{_verdict(finding):<7} {finding.probe:<12} {finding.said}")
 
-    asyncio.run(_check(url, tell))
+    asyncio.run(_check(url, show))
     tables.answer(_report(url, found))
     click.get_current_context().exit(next((finding.code for finding in found if finding.code), 0))
 
 
-async def _check(url: str, tell: Callable[[probe.Finding], None]) -> None:
+async def _check(url: str, show: Callable[[probe.Finding], None]) -> None:
     async with open_store(url, create=False) as store:
-        await probe.check(store, SYSTEM, tell)
+        await probe.check(store, SYSTEM, show)
 
 
 def _verdict(finding: probe.Finding) -> str:

@@ -171,7 +171,7 @@ class NodeProcesses:
             loop.add_signal_handler(number, self._stop, number)
         loop.add_signal_handler(signal.SIGHUP, self._pass_on, signal.SIGHUP)
         keeping = [asyncio.create_task(node.keep(self._asked), name=node.name) for node in self._nodes]
-        telling = asyncio.create_task(tell_when_ready(self._nodes, self._screen, began), name="ready")
+        telling = asyncio.create_task(report_when_ready(self._nodes, self._screen, began), name="ready")
         beside = [telling]
         if self._watched is not None:
             beside.append(asyncio.create_task(self._reload_when_changed(self._watched), name="reload"))
@@ -247,7 +247,7 @@ class NodeProcesses:
             node.send(number)
 
 
-async def tell_when_ready(
+async def report_when_ready(
     nodes: Sequence["NodeProcess"], screen: Screen, began: float, patience: float = PATIENCE
 ) -> None:
     """Poll the nodes until all are ready, and report that; also report once if they are not ready after `patience`."""

@@ -256,6 +256,6 @@ def _placed(names: list[str], count: int) -> Iterator[None]:
     except RotaError as error:
         if len(names) > 1:
             done, left = ", ".join(names[:count]) or "none", ", ".join(names[count + 1 :]) or "none"
-            # The same error: its exit code is what a script goes by.
+            # The same error: scripts depend on its exit code.
             error.args = (f"failed at node {names[count]} (done: {done}; not asked: {left}): {error}",)
         raise

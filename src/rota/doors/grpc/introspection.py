@@ -54,15 +54,15 @@ def handlers(
     async def reflect(_: object, context: Context) -> None:
         await guarded(context, _unless(stopping, _reflect(catalogue, context)))
 
-    told: Methods = {"ServerReflectionInfo": grpc.stream_stream_rpc_method_handler(reflect)}
+    methods: Methods = {"ServerReflectionInfo": grpc.stream_stream_rpc_method_handler(reflect)}
     asked: Methods = {
         "Check": grpc.unary_unary_rpc_method_handler(check),
         "Watch": grpc.unary_stream_rpc_method_handler(watch),
     }
     return [
         grpc.method_handlers_generic_handler(HEALTH.full_name, asked),
-        grpc.method_handlers_generic_handler(REFLECTION.full_name, told),
-        grpc.method_handlers_generic_handler(OLDER_REFLECTION, told),
+        grpc.method_handlers_generic_handler(REFLECTION.full_name, methods),
+        grpc.method_handlers_generic_handler(OLDER_REFLECTION, methods),
     ]
 
 
@@ -77,20 +77,24 @@ class DescriptorCatalogue:
 
     def answer(self, request: reflection_pb2.ServerReflectionRequest) -> reflection_pb2.ServerReflectionResponse:
         """The answer to a reflection request; an error is an answer too, and the stream goes on."""
-        told = reflection_pb2.ServerReflectionResponse(valid_host=request.host, original_request=request)
+        answer = reflection_pb2.ServerReflectionResponse(valid_host=request.host, original_request=request)
         match request.WhichOneof("message_request"):
             case "list_services":
                 names = [reflection_pb2.ServiceResponse(name=each.full_name) for each in self._services]
-                told.list_services_response.service.extend(names)
+                answer.list_services_response.service.extend(names)
             case "file_by_filename":
-                self._tell(told, self._files.get(request.file_by_filename), request.file_by_filename)
+                self._add_files(answer, self._files.get(request.file_by_filename), request.file_by_filename)
             case "file_containing_symbol":
-                self._tell(told, self._containing(request.file_containing_symbol), request.file_containing_symbol)
+                self._add_files(
+                    answer, self._containing(request.file_containing_symbol), request.file_containing_symbol
+                )
             case "file_containing_extension" | "all_extension_numbers_of_type":
-                _fail(told, grpc.StatusCode.NOT_FOUND, "there are no extensions here")
+                _fail(answer, grpc.StatusCode.NOT_FOUND, "there are no extensions here")
             case _:
-                _fail(told, grpc.StatusCode.UNIMPLEMENTED, "this is not known here; ask for services, symbols or files")
-        return told
+                _fail(
+                    answer, grpc.StatusCode.UNIMPLEMENTED, "this is not known here; ask for services, symbols or files"
+                )
+        return answer
 
     def _containing(self, symbol: str) -> FileDescriptor | None:
         pool = descriptor_pool.Default()
@@ -100,13 +104,15 @@ class DescriptorCatalogue:
             return self._files.get(pool.FindMethodByName(symbol).containing_service.file.name)
         return None
 
-    def _tell(self, told: reflection_pb2.ServerReflectionResponse, file: FileDescriptor | None, asked: str) -> None:
+    def _add_files(
+        self, answer: reflection_pb2.ServerReflectionResponse, file: FileDescriptor | None, asked: str
+    ) -> None:
         """Answer with the file and those it imports, so that the client need not request each."""
         if file is None:
-            _fail(told, grpc.StatusCode.NOT_FOUND, f"{asked[:200]} is not known here; list the services")
+            _fail(answer, grpc.StatusCode.NOT_FOUND, f"{asked[:200]} is not known here; list the services")
             return
         contents = [each.serialized_pb for each in _with_imports(file)]
-        told.file_descriptor_response.file_descriptor_proto.extend(contents)
+        answer.file_descriptor_response.file_descriptor_proto.extend(contents)
 
 
 def _with_imports(file: FileDescriptor) -> list[FileDescriptor]:
@@ -117,9 +123,9 @@ def _with_imports(file: FileDescriptor) -> list[FileDescriptor]:
     return list(found.values())
 
 
-def _fail(told: reflection_pb2.ServerReflectionResponse, code: grpc.StatusCode, sentence: str) -> None:
-    told.error_response.error_code = code.value[0]
-    told.error_response.error_message = sentence
+def _fail(answer: reflection_pb2.ServerReflectionResponse, code: grpc.StatusCode, sentence: str) -> None:
+    answer.error_response.error_code = code.value[0]
+    answer.error_response.error_message = sentence
 
 
 async def _check(judge: Callable[[str], "Verdict.ServingStatus"], content: bytes) -> bytes:
@@ -133,11 +139,11 @@ async def _check(judge: Callable[[str], "Verdict.ServingStatus"], content: bytes
 async def _watch(judge: Callable[[str], "Verdict.ServingStatus"], content: bytes, context: Context) -> None:
     """Send the verdict, and each change of it, until the client disconnects."""
     service = read(health_pb2.HealthCheckRequest, content).service
-    told: Verdict.ServingStatus | None = None
+    last: Verdict.ServingStatus | None = None
     while True:
-        if (status := judge(service)) != told:
+        if (status := judge(service)) != last:
             await send(context, Verdict(status=status))
-            told = status
+            last = status
         await asyncio.sleep(WATCHED.total_seconds())
 
 
@@ -148,13 +154,13 @@ async def _reflect(catalogue: DescriptorCatalogue, context: Context) -> None:
 
 async def _unless(stopping: asyncio.Event, work: Awaitable[None]) -> None:
     """Run the work of a stream; raises Unavailable when the door closes first, so that closing need not wait for it."""
-    working, told = asyncio.ensure_future(work), asyncio.ensure_future(stopping.wait())
+    working, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stopping.wait())
     try:
-        await asyncio.wait({working, told}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({working, stopped}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
             raise Unavailable("this node is stopping; ask another, or again later", code="stopping")
         working.result()
     finally:
         working.cancel()
-        told.cancel()
-        await asyncio.wait({working, told})
+        stopped.cancel()
+        await asyncio.wait({working, stopped})

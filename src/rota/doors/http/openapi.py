@@ -507,7 +507,7 @@ def _path_part(verb: Verb, name: str) -> Parameter:
                     return field.parameter.parts[name]
                 if field.key == name:
                     return field.parameter
-    raise LookupError(f"{verb.name}: nobody says what {{{name}}} in its path means")
+    raise LookupError(f"{verb.name}: {{{name}}} in its path has no description")
 
 
 def _in_query(verb: Verb) -> Iterator[dict[str, Any]]:

@@ -106,7 +106,7 @@ async def _begin(request: Request) -> Response:
         return problems.answer("unavailable" if refused.is_unsure else code, refused.why)
     sessions: Sessions = request.state.sessions
     id = await sessions.begin(digest(token))
-    answer = calls.json(_told(judged, id))
+    answer = calls.json(_answer(judged, id))
     answer.set_cookie(
         cookie_name(request),
         id,
@@ -121,7 +121,7 @@ async def _begin(request: Request) -> Response:
 
 async def _show(request: Request) -> Response:
     caller: AdmittedCaller = request.state.caller
-    return calls.json(_told(caller, shown(request) or ""))
+    return calls.json(_answer(caller, shown(request) or ""))
 
 
 async def _end(request: Request) -> Response:
@@ -137,5 +137,5 @@ async def _end(request: Request) -> Response:
     return answer
 
 
-def _told(caller: AdmittedCaller, id: str) -> dict[str, str]:
+def _answer(caller: AdmittedCaller, id: str) -> dict[str, str]:
     return {"name": caller.name, "access": caller.access, "csrf": word(id)}

@@ -53,13 +53,13 @@ class EventStream(Response):
             await _until_gone(receive, _send(first, batches, send))
 
 
-async def told(
-    batches: AsyncGenerator[tuple[T, ...] | None, None], tell: Callable[[T], ServerEvent]
+async def as_events(
+    batches: AsyncGenerator[tuple[T, ...] | None, None], render: Callable[[T], ServerEvent]
 ) -> AsyncGenerator[list[ServerEvent] | None, None]:
     """Batches as events; None stays None."""
     async with aclosing(batches):
         async for batch in batches:
-            yield None if batch is None else [tell(each) for each in batch]
+            yield None if batch is None else [render(each) for each in batch]
 
 
 async def _send(

@@ -217,9 +217,9 @@ def location(path: str, found: Any) -> str:
     return path
 
 
-def events(batches: AsyncGenerator[Any, None], call: HttpCall, tell: Callable[[Any], ServerEvent]) -> EventStream:
+def events(batches: AsyncGenerator[Any, None], call: HttpCall, render: Callable[[Any], ServerEvent]) -> EventStream:
     """A streamed answer of server-sent events."""
-    return EventStream(sse.told(call.watches.each(batches), tell))
+    return EventStream(sse.as_events(call.watches.each(batches), render))
 
 
 async def one_by_one(items: AsyncGenerator[Any, None]) -> AsyncGenerator[tuple[Any, ...], None]:

@@ -133,7 +133,8 @@ async def _place(
 
 @verb("GET", "/v1/audit/verify", Access.ADMIN, rpc="Audit.Verify", heavy=True)
 async def verify_audit(store: Store, *, noted: Noted = "") -> Verdict:
-    """Whether nothing in the trail was changed or taken from it; `noted` is a hash that must still be in its chain."""
+    """Check that no entry of the audit trail was changed or removed; `noted` is a hash that must still be in its
+    chain."""
     head, _ = await audit.head(store)
     verifier = Verifier(head, noted)
     async with aclosing(audit.links(store)) as links:

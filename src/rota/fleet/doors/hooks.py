@@ -139,7 +139,7 @@ async def get_hook(store: Store, name: HookName, access: Access = Access.VIEW) -
     codes=("already_exists",),
 )
 async def create_hook(store: Store, clock: Clock, fields: Mapping[str, object]) -> HookView:
-    """Make a hook; Conflict if there is one of that name."""
+    """Create a hook; Conflict if there is one of that name."""
     hook = read_hook(fields, clock.wall())
     key = keys.hook(hook.name)
     try:
@@ -153,7 +153,7 @@ async def create_hook(store: Store, clock: Clock, fields: Mapping[str, object]) 
 
 @verb("DELETE", "/v1/hooks/{name}", Access.ADMIN, rpc="Hooks.Delete", deletes=True)
 async def delete_hook(store: Store, name: HookName) -> Hook:
-    """Remove a hook, and return it as it was. What waits for it is dropped."""
+    """Delete a hook, and return it as it was. Events that wait for it are dropped."""
     entry, hook = await _hook(store, name)
     await store.commit(Delete(entry.key), Delete(keys.hook_status(name)))
     return hook
@@ -161,7 +161,7 @@ async def delete_hook(store: Store, name: HookName) -> Hook:
 
 @verb("PATCH", "/v1/hooks/{name}", Access.OPERATE, rpc="Hooks.Enable", body=EnableHookBody, answer=HookSwitch)
 async def enable_hook(store: Store, name: HookName, enabled: bool) -> Hook:
-    """Switch a hook on or off; what happens while it is off does not concern it."""
+    """Enable or disable a hook; it does not get events from while it is disabled."""
     for _ in range(TRIES):
         entry, hook = await _hook(store, name)
         if hook.enabled is enabled:

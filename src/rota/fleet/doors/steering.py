@@ -98,7 +98,7 @@ async def list_services(store: Store, steer: Steer) -> ServiceList:
 
 @verb("GET", "/v1/nodes/{node}/services", Access.VIEW, rpc="Services.OfNode", answer=ServicesOfNode)
 async def node_services(steer: Steer, node: NodeName, *, was_passed_on: bool = False) -> list[Any]:
-    """The services of one node."""
+    """List the services of one node."""
     told: list[Any] = await steer(NodeId(node), SteerVerb.SERVICES, was_passed_on=was_passed_on)
     return told
 

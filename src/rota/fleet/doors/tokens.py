@@ -99,7 +99,7 @@ async def create_token(
     expires_in: timedelta | None = None,
     most: Access = Access.NODE,
 ) -> NewToken:
-    """Make a token; Conflict if there is a valid one of that name. It may grant no more than its maker's own."""
+    """Create a token; Conflict if there is a valid one of that name. It may grant no more than its maker's own."""
     _check_name(name)
     held, now = _access(access), clock.wall()
     _check_most(name, held, most)

@@ -126,7 +126,7 @@ class Collector:
 
     def _see(self, entry: Entry | None) -> None:
         if self._cursor is None or entry is None or entry.modified > self._cursor.modified:
-            raise Conflict("somebody else collects for hooks; go on from where it is", [keys.EVENTS_CURSOR])
+            raise Conflict("another node collects for hooks; go on from its cursor", [keys.EVENTS_CURSOR])
 
     async def _offer(
         self, happened: Iterable[tuple[Revision, Event]], reached: Revision, *, is_gap: bool = False
@@ -297,9 +297,9 @@ class Deliverer:
         if why is not None:
             fields: dict[str, Value] = {"event": delivery.event.id, "attempts": delivery.attempts, "why": why}
             at, number = self._clock.wall(), next(self._numbers)
-            told = event_put("hook.failed", hook.name, fields, node=self._me, at=at, number=number)
-            writes.append(told)
-            expected.append(Absent(told.key))
+            event = event_put("hook.failed", hook.name, fields, node=self._me, at=at, number=number)
+            writes.append(event)
+            expected.append(Absent(event.key))
         await self._store.commit(*writes, expect=expected)
         if why is not None:
             log.error("hook given up", extra={"hook": hook.name, "event": delivery.event.id, "why": why})

@@ -66,7 +66,7 @@ class HealthKeeper:
             elif entry and before and is_forgotten(before, verdict is not None, now):
                 await self._store.commit(Delete(entry.key), expect=[At(entry.key, entry.modified), self._incarnation])
         except Conflict:
-            log.debug("somebody else told it", extra={"node": node})
+            log.debug("transition recorded by another node", extra={"node": node})
 
     async def _write(self, entry: Entry | None, before: NodeHealth | None, after: NodeHealth) -> None:
         put = Put(keys.node_health(after.node), codec.encode(after))

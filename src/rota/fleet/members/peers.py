@@ -171,7 +171,7 @@ class _Checks:
                 await self._round(late)
                 await self._show()
             except (Conflict, LeaseLost, Unavailable, Unknown) as error:
-                log.debug("checks not told", extra={"node": self._session.node.id, "why": str(error)})
+                log.debug("strikes not written", extra={"node": self._session.node.id, "why": str(error)})
 
     async def _pause(self) -> timedelta:
         """Wait until the next round; returns how much longer than planned that took."""
@@ -219,7 +219,7 @@ class _Checks:
         return None
 
     def _withhold(self, withheld: Withheld) -> None:
-        log.debug("nobody is struck", extra={"node": self._session.node.id, "why": withheld.why})
+        log.debug("no node is struck", extra={"node": self._session.node.id, "why": withheld.why})
         if withheld.is_cut_off and not self._is_cut_off:
             self._is_cut_off = True
             self._tell("node.cut_off", self._session.node.id, why=withheld.why)

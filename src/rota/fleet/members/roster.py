@@ -28,16 +28,16 @@ def _say(kind: str, subject: str, **fields: int) -> None:
     log.log(level, kind.replace(".", " "), extra={"node": subject, **fields})
 
 
-async def keep_roster(term: Term, tell: Callable[..., None] = _say) -> None:
+async def keep_roster(term: Term, report: Callable[..., None] = _say) -> None:
     """Follow the nodes for as long as the term lasts; `report` is called for each arrival and departure."""
     known: Sessions = (await last_roster(term)).nodes
     while True:
         listing = await term.store.scan(keys.NODES)
-        known = await _tell(term, tell, known, _load(listing))
+        known = await _report(term, report, known, _load(listing))
         try:
             async with aclosing(term.store.watch(keys.NODES, listing.revision)) as commits:
                 async for commit in commits:
-                    known = await _tell(term, tell, known, _fold(known, commit))
+                    known = await _report(term, report, known, _fold(known, commit))
         except Compacted:
             log.warning("roster fell behind, reading it anew", extra={"term": term.number})
 
@@ -47,7 +47,7 @@ async def last_roster(term: Term) -> Roster:
     return understood(Roster, await term.store.get(keys.ROSTER), log) or Roster(nodes={})
 
 
-async def _tell(term: Term, tell: Callable[..., None], before: Sessions, after: Sessions) -> Sessions:
+async def _report(term: Term, report: Callable[..., None], before: Sessions, after: Sessions) -> Sessions:
     change = moves(before, after)
     for kind, nodes in (
         ("node.joined", change.joined),
@@ -55,7 +55,7 @@ async def _tell(term: Term, tell: Callable[..., None], before: Sessions, after: 
         ("node.left", change.left),
     ):
         for node in nodes:
-            tell(kind, node, term=term.number)
+            report(kind, node, term=term.number)
     if before != after:
         await term.commit(Put(keys.ROSTER, codec.encode(Roster(nodes=dict(sorted(after.items()))))))
     return after

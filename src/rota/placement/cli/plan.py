@@ -85,5 +85,5 @@ def _summary(found: Preview) -> str:
     started = sum(move.source is None for move in found.moves)
     counts = {"to move": moved, "to start": started, "to stop": len(found.moves) - moved - started}
     counts["pending"] = len(found.pending)
-    told = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
-    return told or "nothing would change"
+    counted = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    return counted or "nothing would change"

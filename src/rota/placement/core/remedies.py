@@ -21,8 +21,8 @@ def remedies(demand: Demand, places: Sequence[Place], rules: Rules = NO_RULES) -
         if here.id in demand.holders or demand.pin not in (None, here.id):
             continue
         steps = list(_steps(demand, here))
-        mended = steps[-1][1] if steps else here
-        others = [mended if each.id == here.id else replace(each, is_open=False) for each in places]
+        remedied = steps[-1][1] if steps else here
+        others = [remedied if each.id == here.id else replace(each, is_open=False) for each in places]
         if steps and place([replace(demand, missing=1)], others, rules=rules).binds:
             found[here.id] = " and ".join(text for text, _ in steps)
     return found

@@ -94,7 +94,7 @@ class Round:
         self._has_zones = len(set(fleet.zones)) > 1
         self._rows: list[Row] = []
         self._at: Seated | None = None
-        """Made when somebody first has to move over."""
+        """Made when the first task has to move over."""
 
         self._dead_ends: dict[int, Nodes] = {}
         """By cost: full nodes whose tasks can only move among themselves. Room never grows, so they stay that."""
@@ -208,7 +208,7 @@ class Round:
                     self._at.add(row, seat.number)
 
     def _one_by_one(self, group: DemandGroup, rows: Sequence[Row], most: int | None = None) -> None:
-        """Give rows that some nodes hold what they lack (at most so many each), within the nodes' shares."""
+        """Give rows that some nodes hold what they lack (at most `most` each), within the nodes' shares."""
         if not group.fit & self._fleet.with_room(group.needs.cost):
             return
         nodes = {row: len(self._nodes_of(row)) for row in rows}
@@ -245,7 +245,7 @@ class Round:
         return None
 
     def _tie(self, group: DemandGroup, rows: Sequence[Row], most: int | None = None) -> bool:
-        """Give tied rows what they lack (at most so many each), one by one; False if one of them gets less."""
+        """Give tied rows what they lack (at most `most` each), one by one; False if one of them gets less."""
         needs, is_done = group.needs, True
         for row in rows:
             for _ in range(row.lacks if most is None else min(row.lacks, most)):
@@ -305,7 +305,7 @@ class Round:
         return None, seen
 
     def _carry_out(self, row: Row, target: int, came: dict[int, tuple[int, Row]]) -> None:
-        """Move everybody along the chain, and the row to where it begins."""
+        """Move every task along the chain, and seat the row where it begins."""
         self._fleet.take(target, row.demand.cost)
         seated = self._seated()
         while target in came:
@@ -488,7 +488,7 @@ class Round:
 
 
 class Seated:
-    """Who has a seat where, by group: for those that look for somebody to move over."""
+    """Which rows have seats at which nodes, by group: used to find a task that can move over."""
 
     def __init__(self, fleet: FleetCapacity) -> None:
         self._bits = fleet.bits
@@ -513,7 +513,7 @@ class Seated:
             self._nodes[row.group] &= ~self._bits[number]
 
     def groups(self, cost: int) -> Sequence[DemandGroup]:
-        """Groups whose tasks take so many slots."""
+        """Groups whose tasks take `cost` slots."""
         return self._by_cost.get(cost, ())
 
     def rows(self, group: DemandGroup, nodes: Nodes) -> Iterator[tuple[int, Row]]:
@@ -601,7 +601,7 @@ def _ordinal(rank: int) -> str:
 
 
 def _scarcity(group: DemandGroup) -> tuple[object, ...]:
-    """Who must be near to others after those; those with the fewest nodes first, then the largest.
+    """The order of groups: those to be near others after those; then those with the fewest nodes, then the largest.
 
     The rest is there for a fixed order.
     """

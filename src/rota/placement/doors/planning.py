@@ -29,9 +29,9 @@ async def plan(
     add: Added = 0,
     like: Like = "",
 ) -> Preview:
-    """What the leader would do now, carried out to the end.
+    """Preview what the leader would do now, carried out to the end.
 
-    With `rebalance` it balances the nodes too; `without` supposes nodes gone, `add` so many more, like another one.
+    With `rebalance` the nodes are balanced too; `without` supposes nodes gone, `add` that many more nodes, like `like`.
     """
     if not 0 <= add <= MOST_ADDED:
         raise Invalid(f"add is {add}; a plan can suppose from 0 to {MOST_ADDED:,} more nodes")

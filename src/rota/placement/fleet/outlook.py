@@ -29,8 +29,8 @@ class Outlook(msgspec.Struct, frozen=True):
 
 async def how_placed(store: Store) -> How:
     """How the leader chooses nodes, as it said last."""
-    told = understood(PlacingRecord, await store.get(keys.PLACING))
-    return chosen_by(told or SupervisorConfig(), load_rules(told.rules if told else ()))
+    record = understood(PlacingRecord, await store.get(keys.PLACING))
+    return chosen_by(record or SupervisorConfig(), load_rules(record.rules if record else ()))
 
 
 async def outlook(store: Store, name: str) -> Outlook:

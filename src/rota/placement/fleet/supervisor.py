@@ -63,7 +63,7 @@ RETRY = 0.5
 """Seconds to wait for a store that is away."""
 
 TICK = 1.0
-"""Seconds between looks at what nobody tells of: tasks that wait to be moved, drains that take too long, balance."""
+"""Seconds between checks without a commit: tasks that wait to be moved, drains that take too long, balance."""
 
 Tell = Callable[..., None]
 
@@ -146,7 +146,7 @@ class Supervisor:
             await self._warm_up(expected)
             parts.create_task(self._tick(), name="tick")
             while True:
-                # Not the news alone: somebody else may have waited for them, and taken them.
+                # Check more than the new commits: another waiter may have taken them already.
                 while not (self._view.dirty or self._view.has_retries or self._is_due):
                     self._news.clear()
                     await self._news.wait()
@@ -217,7 +217,7 @@ class Supervisor:
             self._looked_at = Revision(0)
 
     def _tell_drained(self) -> None:
-        """Tell of nodes that have given their last task away, unless that was before this term."""
+        """Report nodes that lost their last task by a drain, unless that was before this term."""
         view = self._view
         drained = {node for node in view.drains if not view.on_node.get(node)}
         for node in sorted(drained - self._drained):
@@ -417,7 +417,7 @@ class Supervisor:
                 await asyncio.sleep(RETRY)
 
     async def _one_by_one(self, batch: list[PlannedChange]) -> Revision:
-        """Find out whom a conflict is about, without holding up the others."""
+        """Write each change alone, to find which one conflicts without delaying the others."""
         reached = Revision(0)
         for change in batch:
             reached = max(reached, await self._commit([change]))

@@ -71,7 +71,7 @@ class Hands:
         self.running: set[Key] = set()
         self.nodes: dict[NodeId, Node] = {}
         self.slots: dict[NodeId, int] = {}
-        self._told: dict[Key, Revision] = {}
+        self._reported: dict[Key, Revision] = {}
 
     def see(self, write: Write, revision: Revision) -> None:
         """An assignment was written or taken back."""
@@ -93,27 +93,27 @@ class Hands:
         """Start and stop tasks until cancelled."""
         while True:
             await asyncio.sleep(self._world.random.uniform(0.05, 0.6))
-            for key, (told, revision) in sorted(self.assigned.items()):
-                if node_of(key) not in self.nodes or self.assigned.get(key) != (told, revision):
+            for key, (assigned, revision) in sorted(self.assigned.items()):
+                if node_of(key) not in self.nodes or self.assigned.get(key) != (assigned, revision):
                     continue
-                if told.stopping:
+                if assigned.stopping:
                     self.running.discard(key)
                     await self._write(Delete(key), At(key, revision))
                 elif self._is_hasty:
-                    await self._tell(key, told, revision)
+                    await self._report(key, assigned, revision)
                     self.running.add(key)
                 else:
                     self.running.add(key)
-                    await self._tell(key, told, revision)
+                    await self._report(key, assigned, revision)
 
-    async def _tell(self, key: Key, told: Assignment, revision: Revision) -> None:
+    async def _report(self, key: Key, assigned: Assignment, revision: Revision) -> None:
         """Report that a task that relieves another runs, once."""
-        if told.relieves is None or self._told.get(key) == revision:
+        if assigned.relieves is None or self._reported.get(key) == revision:
             return
         node = node_of(key)
         relief = Put(keys.relief(node, key.removeprefix(keys.assignments(node))), codec.encode(Relief(epoch=revision)))
         if await self._write(relief, At(key, revision)):
-            self._told[key] = revision
+            self._reported[key] = revision
             if self._is_hasty:
                 await asyncio.sleep(1.0)
 
@@ -323,8 +323,8 @@ class PlacementScenario:
 
     def _check_slots(self, given: set[NodeId]) -> None:
         used: Counter[NodeId] = Counter()
-        for key, (told, _) in self._hands.assigned.items():
-            used[node_of(key)] += told.cost
+        for key, (assigned, _) in self._hands.assigned.items():
+            used[node_of(key)] += assigned.cost
         for node in given & self._hands.slots.keys() - self._forced:
             if used[node] > self._hands.slots[node]:
                 self._world.violate(f"{node} has {used[node]} of {self._hands.slots[node]} slots in use")

@@ -25,7 +25,7 @@ from rota.model.errors import Invalid, RotaError, Unknown
 from rota.resources.core.declared import ORIGIN as DECLARED
 from rota.resources.core.listing import ORIGIN as LISTED
 from rota.resources.core.records import ResourceStatus
-from rota.resources.core.trouble import told, why_failing
+from rota.resources.core.trouble import sentence, why_failing
 from rota.resources.doors import operations as resource_operations
 from rota.resources.doors.answers import CHANGEABLE, ResourceView
 from rota.resources.doors.syncing import sync_source
@@ -138,7 +138,7 @@ def add(
     wanted = {"kind": kind, "id": id, **_fields(given)}
     wait = None if no_wait else timeout
     view = ask(fleet, resource_operations.create_resource, SYSTEM, wanted, key=key, wait=wait)
-    _tell(view, "added")
+    _show(view, "added")
     if view.status is None and wait:
         raise Unknown(
             f"{view.name} is added, but was not placed within {durations.render(wait)}; "
@@ -169,7 +169,7 @@ def update(kind: str, id: str, unset: tuple[str, ...], version: int | None, flee
         raise click.UsageError(f"{twice} is set and unset; choose one")
     changes |= dict.fromkeys(unset)
     view = ask(fleet, resource_operations.update_resource, kind, id, changes, version=version)
-    _tell(view, "updated")
+    _show(view, "updated")
 
 
 @command.command()
@@ -324,7 +324,7 @@ def _pair(text: str, option: str, *, typed: bool = False) -> tuple[str, Any]:
         ) from None
 
 
-def _tell(view: ResourceView, done: str) -> None:
+def _show(view: ResourceView, done: str) -> None:
     tables.answer(view)
     tables.say(f"{done} {view.name}, version {view.version}{_where(view)}")
 
@@ -374,7 +374,7 @@ def _about(view: ResourceView) -> dict[str, str]:
         "failing": "; ".join(f"on {node}: {why}" for node, why in ((status.failing or {}) if status else {}).items()),
         "nodes": _nodes(view),
         "pending": status.pending if status else "",
-        "given back": told(status.given_back) if status and status.given_back else "",
+        "given back": sentence(status.given_back) if status and status.given_back else "",
     }
 
 

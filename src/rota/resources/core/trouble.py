@@ -75,12 +75,12 @@ def why_failing(status: ResourceStatus, now: datetime) -> str:
     If an older Rota leads, only what was given back last is known.
     """
     if status.failing is None:
-        return told(status.given_back) if status.given_back and is_recent(status.given_back, now) else ""
+        return sentence(status.given_back) if status.given_back and is_recent(status.given_back, now) else ""
     how_many = f"{status.running} of {status.assigned} tasks run" if status.not_running else ""
     return "; ".join(filter(None, (how_many, *(f"fails on {node}: {why}" for node, why in status.failing.items()))))
 
 
-def told(trouble: Trouble) -> str:
+def sentence(trouble: Trouble) -> str:
     """The trouble as a sentence about the resource."""
     return f"node {trouble.node} gave it back at {_when(trouble)}"
 

@@ -52,7 +52,8 @@ async def create_resource(
     wait: Wait = None,
     by: str = "",
 ) -> ResourceView:
-    """Make a resource. With `wait`, return when the leader has placed it or said why not, or when that time is over.
+    """Create a resource. With `wait`, return when the leader has placed it or given a reason why not, or at the
+    timeout.
 
     `key` is an idempotency key: a repeated request with the same key and fields returns the same resource.
     """
@@ -79,7 +80,7 @@ async def await_placement(store: Store, view: ResourceView, wait: timedelta) -> 
 
 @verb("GET", "/v1/resources/{kind}/{id}", Access.VIEW, rpc="Resources.Get", is_versioned=True)
 async def get_resource(store: Store, kind: KindName, id: ResourceId) -> ResourceView:
-    """A resource and how it is covered; NotFound if there is none."""
+    """Get a resource and how it is covered; NotFound if there is none."""
     entry, record = await resource_record(store, kind, id)
     status = await store.get(keys.resource_status(kind, id))
     return view_of(record, entry.modified, status)
@@ -95,7 +96,7 @@ async def list_resources(
     limit: Limit = PAGE,
     token: Token = None,
 ) -> ResourcePage:
-    """Resources in the order of kind and id: of one kind, with ids that begin so, only those that lack tasks.
+    """List resources in the order of kind and id: of one kind, by id prefix, only those that lack tasks.
 
     `token` is the `next` of the page before. Each page is read at a revision of its own.
     """
@@ -161,7 +162,7 @@ async def delete_resource(store: Store, kind: KindName, id: ResourceId, *, versi
     shown=kind_view,
 )
 async def list_kinds(store: Store) -> tuple[KindRecord, ...]:
-    """The kinds of resources that apps of this fleet have declared, by name; not those that stand for streams."""
+    """List the kinds of resources that apps of this fleet have declared, by name; not those that stand for streams."""
     entries = (await store.scan(keys.KINDS)).entries
     kinds = [kind for entry in entries if (kind := understood(KindRecord, entry))]
     return tuple(kind for kind in kinds if not kind.name.startswith(STREAM))

@@ -13,7 +13,7 @@ from rota.model.ids import NodeId
 from rota.placement.fleet.outlook import outlook
 from rota.resources.core.listing import ORIGIN, explain, is_failing
 from rota.resources.core.records import Listing, Query, ResourceStatus, Trouble
-from rota.resources.core.trouble import GIVEN_BACK, told
+from rota.resources.core.trouble import GIVEN_BACK, sentence
 from rota.resources.doors.answers import ResourceView
 from rota.resources.doors.operations import get_resource
 from rota.resources.doors.parameters import KindName, ResourceId
@@ -28,7 +28,7 @@ LATELY = timedelta(days=1)
 
 @verb("GET", "/v1/why/{kind}/{id}", Access.VIEW, rpc="Resources.Why", heavy=True, codes=("resource_not_found",))
 async def why_resource(store: Store, kind: KindName, id: ResourceId) -> Why:
-    """Which nodes hold a resource and why, or why each node does not."""
+    """Explain which nodes hold a resource and why, or why each node does not."""
     view = await get_resource(store, kind, id)
     status = view.status
     if status is None:
@@ -66,12 +66,12 @@ async def _given_back(store: Store, kind: str, id: str) -> list[str]:
     now = await store.now()
     lately = [each for each in found if each is not None and now - each.at < LATELY]
     lately.sort(key=lambda each: each.at, reverse=True)
-    return [told(each) for each in lately[:SHOWN]]
+    return [sentence(each) for each in lately[:SHOWN]]
 
 
 @verb("GET", "/v1/sources/{kind}/why", Access.VIEW, rpc="Resources.WhySource", codes=("unknown_kind",))
 async def why_source(store: Store, kind: KindName) -> Why:
-    """Who asked the source of a kind last, when, and what came of it."""
+    """Explain which node queried the source of a kind last, when, and with what result."""
     record = await kind_record(store, kind)
     listing = understood(Listing, await store.get(keys.listing(kind)))
     says = explain(record, understood(Query, await store.get(keys.query(kind))), listing)

@@ -70,7 +70,7 @@ class _DeclaredSync:
     def __init__(self, term: Term, declared: Declarations, clock: Clock, tell: Tell) -> None:
         self._term, self._declared, self._clock, self._tell = term, declared, clock, tell
         self._seen: dict[Key, dict[str, Entry]] = {}
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     async def run(self) -> None:
         news = self._declared.changed
@@ -152,8 +152,8 @@ class _DeclaredSync:
         return found
 
     def _say_once(self, name: str, why: str) -> None:
-        if f"{name}: {why}" not in self._told:
-            self._told.add(f"{name}: {why}")
+        if f"{name}: {why}" not in self._logged:
+            self._logged.add(f"{name}: {why}")
             self._tell("config.failed", name, why=why)
 
     def _changes(self, found: ResourceDiff) -> Iterator[tuple[Write, Expect]]:

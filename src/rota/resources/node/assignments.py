@@ -74,7 +74,7 @@ async def follow_assignments(
     async with asyncio.TaskGroup() as parts:
         known = AssignmentOrders(node)
         parts.create_task(_give_back(store, node, known, work, look), name="give back")
-        parts.create_task(_tell_reliefs(store, known, work, look), name="reliefs")
+        parts.create_task(_report_reliefs(store, known, work, look), name="reliefs")
         await _follow(store, known, work, jitter)
 
 
@@ -197,7 +197,7 @@ async def _trouble(store: Store, node: NodeId, told: Assignment, epoch: Revision
     return Put(key, codec.encode(trouble.again(before, node, now, why, epoch)))
 
 
-async def _tell_reliefs(store: Store, known: AssignmentOrders, work: TaskRunner, look: float) -> None:
+async def _report_reliefs(store: Store, known: AssignmentOrders, work: TaskRunner, look: float) -> None:
     """Report once for each task that is to relieve another that it runs."""
     told: dict[str, int] = {}
     while True:
@@ -219,7 +219,7 @@ async def _tell_reliefs(store: Store, known: AssignmentOrders, work: TaskRunner,
                 await store.commit(*puts, expect=[At(entry.key, entry.modified) for _, entry in some])
                 told |= {task: entry.modified for task, entry in some}
             except (Conflict, Unavailable, Unknown) as error:  # the assignments changed, or it is tried again
-                log.debug("relief not told yet", extra={"node": known.node, "why": str(error)})
+                log.debug("relief not reported yet", extra={"node": known.node, "why": str(error)})
 
 
 async def _sets(store: Store, prefix: str, jitter: Callable[[], float]) -> AsyncGenerator[Iterable[Entry], None]:

@@ -115,10 +115,10 @@ class Host:
     async def _beat(self) -> None:
         while True:
             self._channel.send(Beat(self._ended))
-            self._tell_who_is_silent()
+            self._report_silent()
             await asyncio.sleep(self._brief.beat)
 
-    def _tell_who_is_silent(self) -> None:
+    def _report_silent(self) -> None:
         """Report each silent task once; the agent decides what to do about it."""
         for (task, epoch), life in list(self._lives.items()):
             if silent := silence_of(self._app, task, epoch, life):

@@ -3,8 +3,8 @@
 The source runs in an executor, never in the agent, with a timeout. A list that does not arrive, or is not valid,
 changes nothing. What it changes is decided by `resources.core.listing` and written in commits of at most 100 writes;
 each expects the query as it was read, so a node that is late, and was replaced, writes nothing more. The last commit
-says what came of the query. A node that dies on the way leaves part of the list applied; whoever is asked next compares
-again, and does the rest.
+has the outcome of the query. A node that dies on the way leaves part of the list applied; the next node that is asked
+compares again, and does the rest.
 """
 
 import asyncio

@@ -156,7 +156,7 @@ class AmqpConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self.lost.done():
-            return  # whoever listened counts from the beginning again
+            return  # the listener counts from the beginning again
         self._has_heard = True
         try:
             for frame in self._decoder.feed(data):
@@ -194,7 +194,7 @@ class AmqpConnection(asyncio.Protocol):
             listener = self._listeners[frame.channel]
             listener.returned(returned_id(frame.payload), f"{back.text} for routing key {back.routing_key}")
         elif frame.type == HEADER or (frame.type == BODY and frame.channel not in self._listeners):
-            raise Garbled("the server sent content that nobody asked for")
+            raise Garbled("the server sent content that was not requested")
 
     def _on_channel(self, number: int, listener: ChannelListener, told: Told) -> None:
         match told:

@@ -85,7 +85,7 @@ class PartitionReader:
         """Records that were decoded and not taken."""
 
     def take(self, most: int) -> list[Record]:
-        """The next records, at most so many; none if there are none yet; Lost if they are gone."""
+        """The next records, at most `most`; empty if there are none yet; raises RecordsLost if they are gone."""
         if not self._ready and not self._load():
             return []
         taken, self._ready = self._ready[:most], self._ready[most:]

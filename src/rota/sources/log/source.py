@@ -106,7 +106,7 @@ class LogCursor:
                     self._readers[number] = self._readers.pop(number)  # who had something comes last the next time
         except RecordsLost as lost:
             if not found:
-                self._tell(number, lost)
+                self._raise_vanished(number, lost)
         except OSError as error:
             if not found:
                 raise unusable(self._place, error) from error
@@ -117,7 +117,7 @@ class LogCursor:
             reader.close()
         self._readers.clear()
 
-    def _tell(self, number: int, lost: RecordsLost) -> NoReturn:
+    def _raise_vanished(self, number: int, lost: RecordsLost) -> NoReturn:
         whole = reading.bounds(self._place.partition(number, self._place.load()))
         raise Vanished(self._place.shown, number, lost.missing.gap, whole, lost.missing.why) from None
 

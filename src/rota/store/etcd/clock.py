@@ -141,7 +141,9 @@ class AgreedClock:
             elif not isinstance(reading, OSError):
                 raise reading
         if not answered:
-            raise Unavailable(f"store {self._store}: no member tells the time ({readings[0]}); is etcd running there?")
+            raise Unavailable(
+                f"store {self._store}: no member returned its time ({readings[0]}); is etcd running there?"
+            )
         self._estimates |= answered
         self._answered = list(answered.values())
         now = self._clock.monotonic()

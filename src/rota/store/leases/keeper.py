@@ -70,7 +70,7 @@ class LeaseKeeper:
         self._renewed = asyncio.Event()
         self._heed: Callable[[], None] = _nobody
 
-    def tell(self, heed: Callable[[], None]) -> None:
+    def notify(self, heed: Callable[[], None]) -> None:
         """Call `heed` now and after each renewal, when `safe_until` has moved."""
         self._heed = heed
         heed()

@@ -110,9 +110,9 @@ class RenewalThread:
         try:
             asyncio.run(self._serve())
         except BaseException as error:  # the caller of `start` gets the error; later, the callers of `run` do
-            self._tell(partial(_fail, self._opened, error))
+            self._call_home(partial(_fail, self._opened, error))
         finally:
-            self._tell(partial(_succeed, self._ended))
+            self._call_home(partial(_succeed, self._ended))
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -133,13 +133,13 @@ class RenewalThread:
                     if isinstance(store, HasChores):
                         await store.stop_chores()
                     self._store = store
-                    self._tell(partial(_succeed, self._opened))
+                    self._call_home(partial(_succeed, self._opened))
                     await asyncio.Event().wait()
             except (Unavailable, Unknown) as error:  # the node has opened the same store a moment ago
                 log.warning("store not open for renewals yet", extra={"why": str(error)})
             await asyncio.sleep(next(waits).total_seconds())
 
-    def _tell(self, what: Callable[[], None]) -> None:
+    def _call_home(self, what: Callable[[], None]) -> None:
         with suppress(RuntimeError):  # the caller's loop is closed
             self._home.call_soon_threadsafe(what)
 

@@ -230,7 +230,7 @@ class LogStore:
         self._own.discard(lease)
         steps = partial(transactions.revoke, lease, self._driver.keys_parameter)
         if await self._write(steps) is not None:
-            self._tell()
+            self._notify()
 
     async def now(self) -> datetime:
         milliseconds = await self._read(transactions.now, alone=True)
@@ -268,11 +268,11 @@ class LogStore:
         try:
             made = await self._write(steps)
         except Unknown:  # if it was made after all, the watches should hear of it
-            self._tell()
+            self._notify()
             raise
         self._see(*(outcome for outcome in made.outcomes if isinstance(outcome, int)))
         self._tail.add(made.commits)
-        self._tell()
+        self._notify()
         return made.outcomes
 
     def _see(self, *revisions: Revision) -> None:
@@ -298,9 +298,9 @@ class LogStore:
             self._rewound = rewound
             raise
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._pulse.beat()
-        self._driver.tell()
+        self._driver.notify()
 
     async def _poll(self) -> None:
         known, found_nothing = Revision(0), 0
@@ -345,7 +345,7 @@ class LogStore:
                     revision = await self._write(partial(transactions.expire, over, self._driver.keys_parameter))
                     if revision is not None:
                         log.info("lease ended", extra={"lease": over.id, "revision": revision})
-                        self._tell()
+                        self._notify()
             except (Unavailable, Unknown) as error:
                 log.debug("sweep put off", extra={"why": str(error)})
             except Exception:  # without a sweep no lease ends: continue after any error

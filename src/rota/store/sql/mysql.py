@@ -103,7 +103,7 @@ class MysqlDriver(RemoteDriver[MysqlLink]):
     def listen(self, heard: Callable[[], None]) -> None:
         """Do nothing: MySQL has no notifications."""
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Do nothing: MySQL has no notifications."""
 
     async def close(self) -> None:

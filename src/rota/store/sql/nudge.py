@@ -53,7 +53,7 @@ class Nudges:
         self._heard = heard
         asyncio.get_running_loop().add_reader(self._socket, self._read)
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Nudge every other process."""
         if self._socket is None or self._directory is None:
             return

@@ -126,7 +126,7 @@ class PostgresDriver(RemoteDriver[PostgresLink]):
     def listen(self, heard: Callable[[], None]) -> None:
         self._listening = asyncio.create_task(self._listen(heard), name="store listen")
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Do nothing: the commit itself sent the NOTIFY."""
 
     async def write(self, steps: Callable[[], Steps[T]]) -> T:
@@ -203,7 +203,7 @@ class PostgresDriver(RemoteDriver[PostgresLink]):
                 finally:
                     connection.terminate()
         except (*FAILURES, TimeoutError) as error:
-            log.debug("nobody looked for frozen writers", extra={"store": self._store, "why": in_one_line(error)})
+            log.debug("frozen writers not checked", extra={"store": self._store, "why": in_one_line(error)})
         else:
             if ended:
                 log.warning("ended sessions of frozen writers", extra={"store": self._store, "count": len(ended)})
@@ -217,7 +217,7 @@ class PostgresDriver(RemoteDriver[PostgresLink]):
                 try:
                     lost = asyncio.get_running_loop().create_future()
                     connection.add_termination_listener(lambda _, lost=lost: lost.done() or lost.set_result(None))
-                    await connection.add_listener(f"rota_{self._schema}", partial(self._told, heard))
+                    await connection.add_listener(f"rota_{self._schema}", partial(self._notified, heard))
                     heard()
                     await lost
                 finally:
@@ -226,7 +226,7 @@ class PostgresDriver(RemoteDriver[PostgresLink]):
                 log.debug("not listening", extra={"store": self._store, "why": in_one_line(error)})
             await asyncio.sleep(next(waits).total_seconds())
 
-    def _told(self, heard: Callable[[], None], connection: Any, pid: int, channel: str, name: str) -> None:
+    def _notified(self, heard: Callable[[], None], connection: Any, pid: int, channel: str, name: str) -> None:
         """Handle a notification of a commit; our own commits are known already."""
         if name != self._name:
             heard()

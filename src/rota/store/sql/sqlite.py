@@ -139,8 +139,8 @@ class SqliteDriver:
     def listen(self, heard: Callable[[], None]) -> None:
         self._nudges.listen(heard)
 
-    def tell(self) -> None:
-        self._nudges.tell()
+    def notify(self) -> None:
+        self._nudges.notify()
 
     async def close(self) -> None:
         self._nudges.close()

@@ -72,7 +72,7 @@ class Driver(Protocol):
     def listen(self, heard: Callable[[], None]) -> None:
         """Call `heard` from now on when another process has committed. Hints only: some get lost."""
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Notify the other processes of a commit."""
 
     async def close(self) -> None:

@@ -184,20 +184,20 @@ async def _watch(scratch: Scratch) -> Said:
     start = await store.revision()
     backlog = [await store.commit(scratch.put("watch/0")), await store.commit(scratch.put("watch/0"))]
     watch = aclosing(store.watch(scratch.prefix + "watch/", start))
-    async with _patience("a watch did not tell of a commit"), watch as commits:
+    async with _patience("a watch did not yield a commit"), watch as commits:
         for revision in backlog:
-            _check_told(await anext(commits), revision)
+            _check_commit(await anext(commits), revision)
         for number in range(ROUNDS):
             asked = scratch.clock.monotonic()
             revision = await store.commit(scratch.put(f"watch/{number}"))
-            _check_told(await anext(commits), revision)
+            _check_commit(await anext(commits), revision)
             times.append(scratch.clock.monotonic() - asked)
     return _times(times)
 
 
-def _check_told(told: Commit, revision: Revision) -> None:
-    if told.revision != revision:
-        raise Failed(f"a watch told of revision {told.revision} when it was the turn of {revision}")
+def _check_commit(commit: Commit, revision: Revision) -> None:
+    if commit.revision != revision:
+        raise Failed(f"a watch yielded revision {commit.revision} instead of {revision}")
 
 
 async def _lease(scratch: Scratch) -> Said:

@@ -75,7 +75,7 @@ def status(stream: str, fleet: FleetTarget) -> None:
     """
     detail = ask(fleet, operations.stream_status, stream)
     tables.answer(detail)
-    _tell(detail)
+    _show(detail)
     sys.exit(0 if detail.stream.healthy else 1)
 
 
@@ -133,7 +133,7 @@ def suspend(stream: str | None, is_for_all: bool, no_wait: bool, timeout: timede
                 fleet, f"suspending {view.name}", operations.suspend_stream, name=view.name, by=me(), wait=wait
             )
             done.append(after)
-            _tell_change(after, wait, is_done=after.has_ended)
+            _show_change(after, wait, is_done=after.has_ended)
 
 
 @command.command()
@@ -157,7 +157,7 @@ def resume(stream: str | None, is_for_all: bool, no_wait: bool, timeout: timedel
                 fleet, f"resuming {view.name}", operations.resume_stream, name=view.name, by=me(), wait=wait
             )
             done.append(after)
-            _tell_change(after, wait, is_done=after.is_going)
+            _show_change(after, wait, is_done=after.is_going)
 
 
 @command.command()
@@ -186,7 +186,7 @@ def terminate(
                 fleet, f"terminating {view.name}", operations.terminate_stream, name=view.name, by=me(), wait=wait
             )
             done.append(after)
-            _tell_change(after, wait, is_done=after.has_ended)
+            _show_change(after, wait, is_done=after.has_ended)
 
 
 @command.command()
@@ -204,7 +204,7 @@ def scale(stream: str, tasks: int | None, as_declared: bool, fleet: FleetTarget)
         raise click.UsageError("say how many task groups, or --as-declared")
     view = ask(fleet, operations.scale_stream, stream, tasks, by=me())
     tables.answer(view)
-    _tell_change(view, None, is_done=True)
+    _show_change(view, None, is_done=True)
 
 
 @command.command()
@@ -222,7 +222,7 @@ def handoff(stream: str, groups: tuple[int, ...], no_wait: bool, timeout: timede
     wait = None if no_wait else timeout
     view = ask_and_show(fleet, f"handing off {stream}", operations.hand_off_groups, stream, groups, by=me(), wait=wait)
     tables.answer(view)
-    _tell_change(view, wait, is_done=not view.hand_off)
+    _show_change(view, wait, is_done=not view.hand_off)
 
 
 @command.command()
@@ -263,7 +263,7 @@ def reset(
         wait=wait,
     )
     tables.answer(view)
-    _tell_change(view, wait, is_done=view.reset is None)
+    _show_change(view, wait, is_done=view.reset is None)
 
 
 @command.command("reset-offsets")
@@ -291,7 +291,7 @@ def reset_offsets(
     wait = None if no_wait else timeout
     view = ask_and_show(fleet, f"resetting {stream}", operations.reset_offsets, stream, wanted, by=me(), wait=wait)
     tables.answer(view)
-    _tell_change(view, wait, is_done=view.reset is None)
+    _show_change(view, wait, is_done=view.reset is None)
 
 
 @command.command()
@@ -366,7 +366,7 @@ def verify(
 
     found = on_store(store, prove)
     tables.answer(found)
-    _tell_proof(found)
+    _show_proof(found)
     if found.flaws:
         more = f", and {len(found.flaws) - 1} more" if len(found.flaws) > 1 else ""
         raise RotaError(f'stream "{stream}": {found.flaws[0]}{more}')
@@ -416,7 +416,7 @@ async def _one_or_all(fleet: FleetClient, stream: str | None) -> list[StreamView
 # What is shown
 
 
-def _tell_proof(found: Verified) -> None:
+def _show_proof(found: Verified) -> None:
     rows = [
         (str(each.partition), str(each.start), str(each.end), str(each.records), str(each.unread), str(len(each.flaws)))
         for each in found.partitions
@@ -439,7 +439,7 @@ def _shown(value: object) -> str:
     return "none" if value is None else str(value)
 
 
-def _tell_change(view: StreamView, wait: timedelta | None, *, is_done: bool) -> None:
+def _show_change(view: StreamView, wait: timedelta | None, *, is_done: bool) -> None:
     """Show people how a stream is after something was asked of it; Unknown if that is not done in time."""
     tables.say(f"{view.name}: {_state(view)}{f', {_groups(view)}' if view.phases else ''}")
     if wait is not None and not is_done:
@@ -454,7 +454,7 @@ def _row(view: StreamView) -> tuple[str, ...]:
     return view.name, _state(view), lag, _groups(view), view.source, view.sink, view.detail
 
 
-def _tell(detail: StreamDetail) -> None:
+def _show(detail: StreamDetail) -> None:
     view = detail.stream
     tables.facts(_about(view))
     for group in detail.groups:

@@ -300,15 +300,15 @@ def _ends(status: StreamStatus) -> dict[int, int]:
 
 def _shown(spec: Mapping[str, Any]) -> dict[str, Any]:
     """A declaration without the passwords that its URLs may have."""
-    return {name: _shown_option(name, told) if isinstance(told, str) else told for name, told in spec.items()}
+    return {name: _shown_option(name, value) if isinstance(value, str) else value for name, value in spec.items()}
 
 
-def _shown_option(name: str, told: str) -> str:
+def _shown_option(name: str, value: str) -> str:
     """Durations in Rota's notation, such as `90s`; the store keeps them as ISO 8601."""
     try:
-        return durations.render(durations.parse(told)) if name in _SPANS else without_passwords(told)
+        return durations.render(durations.parse(value)) if name in _SPANS else without_passwords(value)
     except ValueError:  # of a newer Rota
-        return told
+        return value
 
 
 def group_view(group: Group, tasks: Iterable[StreamTaskStatus]) -> GroupView:
@@ -365,23 +365,23 @@ def read_offsets(view: StreamView, asked: Mapping[Any, object]) -> dict[int, str
     """Partition → where it is to go on; Invalid names the first that is not valid."""
     if not asked:
         raise Invalid(f'stream "{view.name}": say which partitions go on where, like 0=120 or 1=earliest')
-    return {_partition(view, each): _place(view, _partition(view, each), told) for each, told in asked.items()}
+    return {_partition(view, each): _place(view, _partition(view, each), value) for each, value in asked.items()}
 
 
-def read_place(name: str, told: object) -> str:
+def read_place(name: str, value: object) -> str:
     """Where all partitions are to go on."""
-    if not isinstance(told, str) or isinstance(where(told), int):
-        raise Invalid(f'stream "{name}": to is {told}; it must be earliest, latest or a time like 2026-01-31T12:00Z')
-    return told
+    if not isinstance(value, str) or isinstance(where(value), int):
+        raise Invalid(f'stream "{name}": to is {value}; it must be earliest, latest or a time like 2026-01-31T12:00Z')
+    return value
 
 
-def read_backfill(name: str, told: object) -> bool:
+def read_backfill(name: str, value: object) -> bool:
     """Is what is left out to be read by another stream?"""
-    if not isinstance(told, bool):
-        raise Invalid(f'stream "{name}": backfill is {told}; it must be true or false')
-    if told and origin(name) != name:
+    if not isinstance(value, bool):
+        raise Invalid(f'stream "{name}": backfill is {value}; it must be true or false')
+    if value and origin(name) != name:
         raise Invalid(f'stream "{name}" fills a gap itself; reset it without a backfill')
-    return told
+    return value
 
 
 def read_groups(view: StreamView, groups: Iterable[Group], asked: Iterable[object]) -> tuple[int, ...]:
@@ -395,11 +395,11 @@ def read_groups(view: StreamView, groups: Iterable[Group], asked: Iterable[objec
     return tuple(int(str(each)) for each in named) or tuple(reading)
 
 
-def read_tasks(name: str, told: object) -> int | None:
+def read_tasks(name: str, value: object) -> int | None:
     """How many task groups are wanted; None: as many as are declared."""
-    if told is None or (isinstance(told, int) and not isinstance(told, bool) and 1 <= told <= MOST_TASKS):
-        return told
-    raise Invalid(f'stream "{name}": tasks is {told}; it must be from 1 to {MOST_TASKS}, or null for as declared')
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_TASKS):
+        return value
+    raise Invalid(f'stream "{name}": tasks is {value}; it must be from 1 to {MOST_TASKS}, or null for as declared')
 
 
 def _task(status: StreamTaskStatus) -> StreamTaskView:
@@ -420,17 +420,17 @@ def _task(status: StreamTaskStatus) -> StreamTaskView:
     )
 
 
-def _partition(view: StreamView, told: object) -> int:
-    number = int(told) if isinstance(told, str) and told.isascii() and told.isdigit() and len(told) < 17 else told
+def _partition(view: StreamView, value: object) -> int:
+    number = int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 17 else value
     if not isinstance(number, int) or isinstance(number, bool) or number not in view.committed:
         known = ", ".join(map(str, sorted(view.committed)))
         there = f"there are {known}" if known else "the leader has not looked at its source yet"
-        raise Invalid(f'stream "{view.name}" has no partition {told}; {there}')
+        raise Invalid(f'stream "{view.name}" has no partition {value}; {there}')
     return number
 
 
-def _place(view: StreamView, partition: int, told: object) -> str:
-    text = str(told) if isinstance(told, int | str) and not isinstance(told, bool) else ""
+def _place(view: StreamView, partition: int, value: object) -> str:
+    text = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
     place, end = where(text), view.latest.get(partition)
     if isinstance(place, int) and end is not None and place > end:
         raise Invalid(f'stream "{view.name}": partition {partition} ends at {end}, before {place}; choose one up to it')

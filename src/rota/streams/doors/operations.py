@@ -69,7 +69,7 @@ SHOWN = 100
 async def list_streams(
     store: Store, *, prefix: Prefix = "", with_past: WithPast = False, limit: Limit = PAGE, token: Token = None
 ) -> StreamPage:
-    """Streams in the order of the name; `token` is the `next` of the page before.
+    """List streams in the order of the name; `token` is the `next` of the page before.
 
     Backfills that are completed are left out and counted, unless `with_past` is true.
     """
@@ -102,7 +102,7 @@ async def stream_spec(store: Store, name: str) -> StreamSpec:
 
 @verb("GET", "/v1/streams/{name}/status", Access.VIEW, rpc="Streams.Status")
 async def stream_status(store: Store, name: StreamName) -> StreamDetail:
-    """A stream with its groups and tasks, and what was left out of it or read again."""
+    """Get a stream with its groups and tasks, and the records that were skipped or read again."""
     view = await get_stream(store, name)
     said: defaultdict[str, list[StreamTaskStatus]] = defaultdict(list)
     for entry in (await store.scan(f"{keys.STREAM_TASKS}{name}/")).entries:
@@ -120,7 +120,7 @@ async def stream_status(store: Store, name: StreamName) -> StreamDetail:
 
 @verb("GET", "/v1/streams/{name}/why", Access.VIEW, rpc="Streams.Why")
 async def why_stream(store: Store, name: StreamName) -> Why:
-    """What holds a stream back: how far behind it is, and each reason for that."""
+    """Explain why a stream is behind: how far it is, and each reason for that."""
     await _declared(store, name)
     wishes = understood(StreamWishes, await store.get(keys.STREAM_WISHES + name)) or StreamWishes()
     status = understood(StreamStatus, await store.get(keys.STREAM_STATUS + name))
@@ -132,21 +132,21 @@ async def why_stream(store: Store, name: StreamName) -> Why:
         if (found := understood(ResourceStatus, entry)) is not None
     }
     is_led = await store.get(keys.LEADER) is not None
-    told = [task for task in tasks if task is not None]
-    reasons = tuple(held(wishes, status, told, placed, await store.now(), is_led=is_led))
+    statuses = [task for task in tasks if task is not None]
+    reasons = tuple(held(wishes, status, statuses, placed, await store.now(), is_led=is_led))
     says = f"{status.state}, {status.lag} records behind its source" if status else "not looked at yet"
     return Why(thing=name, says=says, reasons=reasons)
 
 
 @verb("GET", "/v1/streams/{name}/lag", Access.VIEW, rpc="Streams.Lag", answer=StreamLag)
 async def stream_lag(store: Store, name: StreamName) -> tuple[PartitionLag, ...]:
-    """How far the output of each partition is behind its source, as the leader last saw it."""
+    """Get how far the output of each partition is behind its source, as the leader last saw it."""
     return lags(await get_stream(store, name))
 
 
 @verb("GET", "/v1/streams/{name}/history", Access.VIEW, rpc="Streams.History", answer=StreamHistory)
 async def stream_history(store: Store, name: StreamName) -> tuple[StreamVersion, ...]:
-    """How a stream was declared in the course of time, and what changed; the oldest that is kept first."""
+    """List a stream's declarations and what changed in each, the oldest first."""
     await _declared(store, name)
     entries = (await store.scan(f"{keys.STREAM_HISTORY}{name}/")).entries
     return versions([each for entry in entries if (each := understood(Declaration, entry)) is not None])
@@ -154,7 +154,7 @@ async def stream_history(store: Store, name: StreamName) -> tuple[StreamVersion,
 
 @verb("GET", "/v1/streams/{name}/published", Access.VIEW, rpc="Streams.Published")
 async def list_published(store: Store, name: StreamName, *, limit: Limit = PAGE, token: Token = None) -> PublishedPage:
-    """What was published of a stream whose output is files, a manifest each; the oldest first."""
+    """List the publishes of a stream whose output is files, a manifest each; the oldest first."""
     check_limit(limit)
     await _declared(store, name)
     after = keys.manifest(origin(name), token) if token else None
@@ -177,7 +177,7 @@ async def suspend_stream(store: Store, name: StreamName, *, by: str, wait: Wait 
 
 @verb("POST", "/v1/streams/{name}/resume", Access.OPERATE, rpc="Streams.Resume")
 async def resume_stream(store: Store, name: StreamName, *, by: str, wait: Wait = None) -> StreamView:
-    """Let a stream that was suspended or terminated go on where it stopped."""
+    """Continue a suspended or terminated stream where it stopped."""
     check_wait(wait)
     await _declared(store, name)
     await verbs.resume(store, name, by)
@@ -195,7 +195,7 @@ async def terminate_stream(store: Store, name: StreamName, *, by: str, wait: Wai
 
 @verb("POST", "/v1/streams/{name}/scale", Access.OPERATE, rpc="Streams.Scale", body=ScaleBody)
 async def scale_stream(store: Store, name: StreamName, tasks: object, *, by: str) -> StreamView:
-    """Have so many task groups, or as many as are declared; only those end whose partitions change."""
+    """Set the number of task groups, or restore the declared one; only groups whose partitions change end."""
     wanted = read_tasks(name, tasks)
     await _declared(store, name)
     await verbs.scale(store, name, by, wanted)
@@ -206,7 +206,8 @@ async def scale_stream(store: Store, name: StreamName, tasks: object, *, by: str
 async def hand_off_groups(
     store: Store, name: StreamName, groups: Iterable[object] = (), *, by: str, wait: Wait = None
 ) -> StreamView:
-    """Have groups end and publish now, all that read unless some are named; others read on from where they end."""
+    """End groups and publish what they have read now, all that read unless some are named; new groups continue from
+    there."""
     check_wait(wait)
     view = await get_stream(store, name)
     numbers = read_groups(view, await _groups(store, name), groups)
@@ -218,10 +219,11 @@ async def hand_off_groups(
 async def reset_stream(
     store: Store, name: StreamName, *, by: str, to: object = None, backfill: object = False, wait: Wait = None
 ) -> StreamView:
-    """Have all partitions go on at `earliest`, `latest` or a time; where a new stream would begin unless that is said.
+    """Set the offsets of all partitions to `earliest`, `latest` or a time; by default to where a new stream would
+    begin.
 
-    What is left out is never published, unless with `backfill` another stream reads it; what is read again is published
-    again.
+    Records that are skipped are never published, unless with `backfill` another stream reads them; records that are
+    read again are published again.
     """
     is_backfilled = read_backfill(name, backfill)
     check_wait(wait)
@@ -235,7 +237,7 @@ async def reset_stream(
 async def reset_offsets(
     store: Store, name: StreamName, offsets: Mapping[Any, object], *, by: str, wait: Wait = None
 ) -> StreamView:
-    """Have some partitions go on elsewhere: at an offset, `earliest`, `latest` or a time; the others stay."""
+    """Set the offsets of some partitions: a number, `earliest`, `latest` or a time; the others stay."""
     check_wait(wait)
     wanted = read_offsets(await get_stream(store, name), offsets)
     await verbs.reset(store, name, by, partitions=wanted)

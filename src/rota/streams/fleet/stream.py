@@ -4,8 +4,8 @@ A turn looks at the source and the output, asks `streams.core` what the groups s
 supervisor places what stands for a group in the store, and the tasks say how they are: nobody is called, and nothing is
 kept here that is not in the store, so a leader may die between any two turns.
 
-Every commit expects and writes the stream's status. Of two commits only one can therefore go by what was read; one of
-unknown outcome, however late it arrives, is refused once another was written.
+Every commit expects and writes the stream's status. So of two commits based on the same reading only one is accepted;
+one of unknown outcome, however late it arrives, is refused once another was written.
 """
 
 import asyncio
@@ -105,7 +105,7 @@ class StreamKeeper:
         self._began = self._swept = self._told = clock.monotonic()
 
     async def run(self) -> None:
-        """Turn for ever."""
+        """Run turns until cancelled."""
         try:
             async with asyncio.TaskGroup() as parts:
                 parts.create_task(self._tasks.follow(), name="stream tasks")
@@ -225,7 +225,7 @@ class StreamKeeper:
 
     @property
     def _is_to_be_reset(self) -> bool:
-        """Does somebody want other offsets, which can be set now?"""
+        """Is an offset reset requested that can be carried out now?"""
         return self._wishes.now.reset is not None and bool(self._outside.bounds)
 
     def _aims(self, spec: StreamSpec, now: datetime) -> Aims:
@@ -275,7 +275,7 @@ class StreamKeeper:
         return not self._account.upto_as or partition in self._account.upto
 
     def _gone(self, spec: StreamSpec) -> dict[int, str]:
-        """Partitions that nobody can read on: somebody has to say where to go on."""
+        """Partitions that cannot be read on: an operator must set their offsets."""
         if spec.vanished != "halt":
             return {}
         spans = {each: (bounds.start, bounds.end) for each, bounds in self._outside.bounds.items()}
@@ -309,7 +309,7 @@ class StreamKeeper:
             self._tell("stream.dismissed", self._name, group=group.id, slot=slot, why=why)
 
     async def _commit(self, writes: list[Write], now: datetime) -> bool:
-        """Write as leader, with the status; if that was not to be, False, and everything is read again."""
+        """Write as leader, with the status; False if the commit was refused, and then everything is read again."""
         self._told = self._clock.monotonic()
         status, said = self._account.status(self._wishes.now, self._groups.values(), now), self._account.said
         if not writes and status == said:
@@ -336,7 +336,7 @@ class StreamKeeper:
         return True
 
     async def _sweep(self, output: Committer) -> None:
-        """Clear away what dead tasks left, every so often; put back what somebody else took away."""
+        """Delete what dead tasks left, periodically; restore what another process deleted."""
         since = self._clock.monotonic()
         if since - self._swept < SWEEP:
             return

@@ -142,22 +142,22 @@ class Lender:
         match asked:
             case _Get():
                 self._check(asked.key)
-                self._tell(_Answer(number, entry=await store.get(asked.key)))
+                self._send_answer(_Answer(number, entry=await store.get(asked.key)))
             case _Scan():
                 self._check(asked.prefix)
                 listing = await store.scan(asked.prefix, after=asked.after, limit=asked.limit, at=asked.at)
-                self._tell(_Answer(number, listing=listing))
+                self._send_answer(_Answer(number, listing=listing))
             case _Write():
-                self._tell(_Answer(number, revision=await self._commit(store, asked)))
+                self._send_answer(_Answer(number, revision=await self._commit(store, asked)))
             case _Watch():
                 self._check(asked.prefix)
                 async with aclosing(store.watch(asked.prefix, asked.after)) as commits:
                     async for commit in commits:
-                        self._tell(_Answer(number, commit=commit))
+                        self._send_answer(_Answer(number, commit=commit))
             case _Now():
-                self._tell(_Answer(number, time=await store.now()))
+                self._send_answer(_Answer(number, time=await store.now()))
             case _:
-                self._tell(_Answer(number, revision=await store.revision()))
+                self._send_answer(_Answer(number, revision=await store.revision()))
 
     async def _commit(self, store: Store, asked: _Write) -> Revision:
         expect: list[Expect] = [*asked.at, *asked.absent]
@@ -190,9 +190,9 @@ class Lender:
             case _:
                 family = next((name for name, each in _FAMILIES.items() if isinstance(error, each)), "Unavailable")
                 answer = _Answer(number, family=family, error=said)
-        self._tell(answer)
+        self._send_answer(answer)
 
-    def _tell(self, answer: _Answer) -> None:
+    def _send_answer(self, answer: _Answer) -> None:
         self._send(_encoder.encode(answer))
 
 
@@ -325,4 +325,4 @@ def _raise(answer: _Answer) -> NoReturn:
 
 
 def _not_lent(what: str) -> Invalid:
-    return Invalid(f"a lent store has no {what}; whoever lends it sees to that")
+    return Invalid(f"a lent store has no {what}; the lender does that")

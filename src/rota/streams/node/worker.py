@@ -157,7 +157,7 @@ class Streaming:
             self._channel.send(TaskSilent(order.task, order.epoch, sendable(error)))
 
     def _declared(self) -> Stream[..., object]:
-        """The stream as this worker's app has it; Invalid if the group goes by another declaration."""
+        """The stream as this worker's app has it; Invalid if the group was made for another declaration."""
         name = origin(self._stream)
         stream = self._app.streams.get(name)
         if stream is None:

@@ -41,7 +41,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 FEW, REST = 100, 0.02
-"""A task that read no more records than this rests so many seconds: a read costs the same, however little comes."""
+"""A read of at most this many records is followed by a rest of this many seconds, as a small read costs as much as a
+large one."""
 
 LOOK = 5.0
 """Seconds between looks at where the source ends."""
@@ -97,7 +98,8 @@ class StreamTask:
         self._publishing = Publishing(assigned, transform, source, committer, clock, *parts, self._note)
 
     async def run(self) -> str:
-        """Live until everything of the group is published or the task has failed; why it failed, or nothing."""
+        """Run until everything of the group is published or the task has failed; returns why it failed, or an empty
+        text."""
         # While it stands by: connecting takes longer than all else between one group and the next.
         opening = asyncio.ensure_future(self._until_it_works(lambda: self._source.reader({})))
         try:
@@ -167,7 +169,7 @@ class StreamTask:
         return progress
 
     async def _until_it_works(self, call: Callable[[], Awaitable[T]]) -> T:
-        """What comes of it, however often it has to be tried; what trying again will not mend is raised."""
+        """The result of the call, retried while it is Unavailable or Unknown; other errors are raised."""
         waits = delays(*PATIENCE, random)
         while True:
             try:
@@ -197,7 +199,7 @@ class StreamTask:
                 elif await self._read_once(progress, reader) <= FEW:
                     await self._bell.wait(heard, REST)
                 self._note(progress)
-        except RotaError as error:  # what trying again will not mend
+        except RotaError as error:  # retrying will not help
             progress.fail(str(error))
             self._note(progress)
 
@@ -297,7 +299,8 @@ class StreamTask:
     # Telling
 
     async def _tell_for_ever(self) -> None:
-        """Say how it is: at once when something changes, now and then if only figures do, seldom if nothing does."""
+        """Write the status until cancelled: at once when something changes, every `tell` if only figures do, else every
+        `repeat`."""
         heard = 0
         while True:
             heard = await self._bell.wait(heard, self._limits.tell.total_seconds())
@@ -338,7 +341,7 @@ class StreamTask:
         return f"its function takes longer than {SLOW:.0f} s for up to {self._pace.size} records"
 
     async def _look_for_ever(self) -> None:
-        """Where the source ends, for the lag."""
+        """Query where the source ends, for the lag, until cancelled."""
         while True:
             if self._progress is not None:
                 with suppress(RotaError):

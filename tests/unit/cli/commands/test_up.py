@@ -27,7 +27,7 @@ async def test_a_fleet_is_looked_at_until_it_is_ready_however_long_that_takes(
     monkeypatch.setattr(up, "SLOW_LOOK", 0.0)
     screen = Screen()
     node = SlowNode(screen, looks=5)
-    await up.tell_when_ready([node], screen, began=time.monotonic(), patience=0.0)
+    await up.report_when_ready([node], screen, began=time.monotonic(), patience=0.0)
     await screen.close()
     shown = capfd.readouterr()
     assert node.looks == 0

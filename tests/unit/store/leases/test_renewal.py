@@ -57,7 +57,7 @@ async def test_a_lease_is_renewed_while_something_holds_the_event_loop(tmp_path:
 async def test_the_holder_hears_of_a_renewal_on_its_own_loop(tmp_path: Path) -> None:
     async with kept(url(tmp_path)) as (_, keeper, _keeping):
         heard: list[asyncio.AbstractEventLoop] = []
-        keeper.tell(lambda: heard.append(asyncio.get_running_loop()))
+        keeper.notify(lambda: heard.append(asyncio.get_running_loop()))
         await eventually(lambda: len(heard) > 2)
         assert set(heard) == {asyncio.get_running_loop()}
 

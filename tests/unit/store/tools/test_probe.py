@@ -127,7 +127,7 @@ def test_a_good_store_passes_every_probe() -> None:
         (Careless, "conflict", "a commit with a stale expectation was not refused: Absent"),
         (Restless, "scan", "pages show /check/"),
         (Skipping, "watch", "when it was the turn of"),
-        (Silent, "watch", "a watch did not tell of a commit within 5 s"),
+        (Silent, "watch", "a watch did not yield a commit within 5 s"),
         (Hasty, "lease", "ended 1.00 s too early"),
         (Eternal, "lease", "a lease did not end within 7 s"),
         (Reviving, "lease", "a lease that has ended was renewed"),

@@ -51,7 +51,8 @@ class NodeLabels(msgspec.Struct, frozen=True, kw_only=True):
 async def label_node(
     store: Store, clock: Clock, node: NodeName, labels: object = NONE, *, reset: object = False
 ) -> NodeLabels:
-    """Give a node labels (null takes one away), whatever its settings say; `reset` first undoes all that was set."""
+    """Set labels of a node, or remove them with null, in place of its settings; `reset` first undoes all that was
+    set."""
     changes, id = _read(node, labels, reset), NodeId(node)
     for _ in range(TRIES):
         entry, of_node = await store.get(keys.labels(id)), await store.get(keys.node(id))

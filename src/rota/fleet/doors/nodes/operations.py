@@ -64,8 +64,7 @@ async def idlest_node(store: Store) -> IdlestNode:
 
 @verb("POST", "/v1/nodes/{node}/cordon", Access.OPERATE, rpc="Nodes.Cordon", body=ReasonBody)
 async def cordon_node(store: Store, clock: Clock, node: NodeName, why: str = "") -> Cordon:
-    """Place no new tasks on a node; it keeps those it has. A node that is cordoned already keeps the time of its
-    cordon."""
+    """Place no new tasks on a node; it keeps those it has. Repeated, it keeps the time of the first cordon."""
     check_reason(why)
     before = await _cordon(store, node)
     if before is None and await store.get(keys.node(NodeId(node))) is None:

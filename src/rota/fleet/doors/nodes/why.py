@@ -19,7 +19,7 @@ from rota.store.scanning import scan_all
 
 @verb("GET", "/v1/why/{node}", Access.VIEW, rpc="Nodes.Why", heavy=True, codes=("node_not_found",))
 async def why_node(store: Store, node: NodeName) -> Why:
-    """What a node has to run, and why it gets nothing new."""
+    """Explain what a node has to run, and why it gets no new tasks."""
     seen = await seen_nodes(store)
     if node not in seen.ids:
         raise await no_node(store, node)
