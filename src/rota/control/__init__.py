@@ -1,1 +1,0 @@
-"""The leader's effects: watch, ask `decide`, commit."""
