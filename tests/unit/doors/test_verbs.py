@@ -1,5 +1,6 @@
 """Verbs: each is described once, so HTTP, its description, gRPC and the command line have the same fields."""
 
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from inspect import signature
@@ -44,6 +45,7 @@ class Weighed(msgspec.Struct, frozen=True):
 METHODS = {
     method.full_name.removeprefix("rota.v1."): method for service in grpc_door.SERVICES for method in service.methods
 }
+ALL = [pytest.param(verb, id=name) for name, verb in VERBS.items()]
 OVER_GRPC = [pytest.param(verb, id=name) for name, verb in VERBS.items() if verb.rpc]
 DESCRIBED = openapi.describe(resources.table())
 PAGE = {"limit", "token"}
@@ -120,7 +122,7 @@ def test_a_request_has_the_same_fields_over_http_and_grpc(verb: Verb) -> None:
     assert there == (PAGE if verb.page_by else set()), f"{verb.name} lacks {there} of {message.full_name}"
 
 
-@pytest.mark.parametrize("verb", [pytest.param(verb, id=name) for name, verb in VERBS.items()])
+@pytest.mark.parametrize("verb", ALL)
 def test_an_answer_has_the_same_fields_over_http_and_in_its_description(verb: Verb) -> None:
     answers = DESCRIBED["paths"][verb.path][verb.method.lower()]["responses"]
     content: dict[str, Any] = next(
@@ -133,7 +135,45 @@ def test_an_answer_has_the_same_fields_over_http_and_in_its_description(verb: Ve
         assert list(described) == [field.encode_name for field in msgspec.structs.fields(verb.record)]
 
 
-@pytest.mark.parametrize("verb", [pytest.param(verb, id=name) for name, verb in VERBS.items()])
+def undescribed(record: type, seen: set[type]) -> Iterator[str]:
+    """Fields of a record, and of the records in it, that the description lacks or has beside them."""
+    if record in seen:
+        return
+    seen.add(record)
+    described = DESCRIBED["components"]["schemas"].get(record.__name__, {})
+    fields = {field.encode_name: field for field in msgspec.structs.fields(record)}
+    if "properties" in described:
+        for name in sorted(fields.keys() ^ described["properties"].keys()):
+            yield f"{name} of {record.__name__} is in one of record and description"
+    hints = get_type_hints(record)
+    for field in fields.values():
+        for each in records(hints[field.name]):
+            yield from undescribed(each, seen)
+
+
+@pytest.mark.parametrize("verb", ALL)
+def test_the_records_in_an_answer_have_the_same_fields_in_the_description(verb: Verb) -> None:
+    missing = [each for record in records(verb.record) for each in undescribed(record, set())]
+    assert not missing, "; ".join(missing)
+
+
+@pytest.mark.parametrize("verb", ALL)
+def test_a_request_has_the_same_fields_over_http_and_in_its_description(verb: Verb) -> None:
+    described = DESCRIBED["paths"][verb.path][verb.method.lower()]
+    asked = {each["name"] for each in described.get("parameters", []) if each["in"] == "query"}
+    assert asked == set(verb.query()), verb.name
+    in_path = {each["name"] for each in described.get("parameters", []) if each["in"] == "path"}
+    assert in_path == set(re.findall(r"{(\w+)}", verb.path)), verb.name
+    content = described.get("requestBody", {}).get("content", {})
+    named = content.get("application/json", {}).get("schema", {}).get("$ref", "").rpartition("/")[2]
+    assert bool(named) == (verb.body is not None), verb.name
+    if verb.body is not None:
+        has = DESCRIBED["components"]["schemas"][named]["properties"]
+        fields = {field.encode_name for field in msgspec.structs.fields(verb.body)}
+        assert set(has) - in_path == fields - in_path, verb.name
+
+
+@pytest.mark.parametrize("verb", ALL)
 def test_the_command_line_asks_a_server_for_what_its_door_takes(verb: Verb) -> None:
     way = way_of(verb.name)
     if way is None:
@@ -144,7 +184,7 @@ def test_the_command_line_asks_a_server_for_what_its_door_takes(verb: Verb) -> N
     assert body == (set() if verb.body is None or isinstance(way.body, str) else set(verb.body.__struct_fields__))
 
 
-@pytest.mark.parametrize("verb", [pytest.param(verb, id=name) for name, verb in VERBS.items()])
+@pytest.mark.parametrize("verb", ALL)
 def test_the_description_names_no_parameter_that_the_node_fills_in(verb: Verb) -> None:
     said = DESCRIBED["paths"][verb.path][verb.method.lower()]["description"]
     asked = {field.name for field in verb.fields}
