@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 from rota.placement.core.demand import Demand, Place, Tag
 from rota.placement.core.fleet import FleetCapacity, Needs, Nodes
-from rota.placement.core.round import DemandGroup
 from rota.placement.core.rules import Rulings
+from rota.placement.core.sharing import DemandGroup
 from rota.resources.core.records import NO_AFFINITY
 
 Class: TypeAlias = tuple[Hashable, ...]

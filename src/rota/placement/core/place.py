@@ -23,9 +23,10 @@ from rota.placement.core.classes import Classes
 from rota.placement.core.demand import BindReplica, Demand, Pending, Place, Placement
 from rota.placement.core.fleet import FleetCapacity
 from rota.placement.core.reasons import Reasons
-from rota.placement.core.round import DemandGroup, Groups, Round, Row
+from rota.placement.core.round import Groups, Round
 from rota.placement.core.rules import NO_RULES, Rules, Rulings
 from rota.placement.core.shares import WEIGHTED, Policy
+from rota.placement.core.sharing import DemandGroup, Row
 
 
 def place(

@@ -17,9 +17,9 @@ from rota.model.ids import NodeId
 from rota.placement.core.classes import Classes, has_ties
 from rota.placement.core.demand import Demand, Place
 from rota.placement.core.fleet import FleetCapacity, Nodes, numbers
-from rota.placement.core.round import DemandGroup
 from rota.placement.core.rules import NO_RULES, Rules, Rulings
 from rota.placement.core.shares import POLICIES, WEIGHTED, NodeOffer, Policy
+from rota.placement.core.sharing import DemandGroup
 from rota.placement.core.ties import Ties
 
 MISSES = 2_000

@@ -24,74 +24,27 @@ level: a first replica for everything before a second for anything.
 Nodes are numbers in here, and sets of nodes are bits: see `fleet`.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import chain
 
-import msgspec
-
-from rota.model.ids import NodeId
-from rota.placement.core.demand import Demand
-from rota.placement.core.fleet import FleetCapacity, Needs, Nodes, numbers
+from rota.placement.core.fleet import FleetCapacity, Nodes, numbers
 from rota.placement.core.partners import partners_first
-from rota.placement.core.shares import NodeOffer, Policy
+from rota.placement.core.shares import Policy
+from rota.placement.core.sharing import DemandGroup, NodeChoice, Row, Sharing
 from rota.placement.core.ties import Ties
-
-
-class NodeChoice(msgspec.Struct, frozen=True, gc=False, eq=False):
-    """A node and why it was chosen; shared by all tasks it was chosen for."""
-
-    number: int
-    id: NodeId
-    why: str
-
-
-class DemandGroup(msgspec.Struct, frozen=True, eq=False):
-    """What demands of one priority with equal needs share."""
-
-    needs: Needs
-    fit: Nodes
-    """Where they should go: without the nodes to avoid."""
-
-    fit_at_worst: Nodes
-    tiers: tuple[Nodes, ...] = ()
-    """All nodes by how well they suit, the best first; none if they are equal."""
-
-
-class Row(msgspec.Struct, gc=False, eq=False):
-    """A demand and what it has got so far. There are as many as demands, hence a struct that collectors pass over."""
-
-    demand: Demand
-    group: DemandGroup
-    wanted: int
-    seats: tuple[NodeChoice, ...] = ()
-
-    @property
-    def lacks(self) -> int:
-        """Replicas that are still missing."""
-        return self.wanted - len(self.seats)
-
-    @property
-    def level(self) -> int:
-        """Replicas it has."""
-        return self.demand.level + len(self.seats)
-
 
 Groups = Mapping[DemandGroup, list[Row]]
 """The rows of each group, in order of their keys."""
-
-Offers = dict[int, NodeOffer]
-"""What nodes can take, in order of the nodes."""
 
 
 class Round:
     """One pass over all demands; `fill` is called for each priority, the highest first."""
 
     def __init__(self, fleet: FleetCapacity, policy: Policy, seed: int) -> None:
-        self._fleet, self._policy, self._seed = fleet, policy, seed
+        self._fleet, self._policy = fleet, policy
+        self._sharing = Sharing(fleet, policy, seed)
         self.ties = Ties(fleet)
-        self._has_zones = len(set(fleet.zones)) > 1
         self._rows: list[Row] = []
         self._at: Seated | None = None
         """Made when the first task has to move over."""
@@ -187,7 +140,7 @@ class Round:
 
     def _deal(self, group: DemandGroup, rows: Sequence[Row], each: int) -> None:
         """Deal fresh rows their seats, around and around. If there are too few, the first rows have one more."""
-        shares = self._shares(group, len(rows), len(rows) * each)
+        shares = self._sharing.shares(group, len(rows), len(rows) * each)
         units: list[NodeChoice] = []
         for seat, share in shares:
             units += [seat] * share
@@ -211,9 +164,9 @@ class Round:
         """Give rows that some nodes hold what they lack (at most `most` each), within the nodes' shares."""
         if not group.fit & self._fleet.with_room(group.needs.cost):
             return
-        nodes = {row: len(self._nodes_of(row)) for row in rows}
+        nodes = {row: len(self._sharing.nodes_of(row)) for row in rows}
         lacking = sum(row.lacks if most is None else min(row.lacks, most) for row in rows)
-        stock = Stock(self._fleet, self._shares(group, len(rows), lacking, rows))
+        stock = Stock(self._fleet, self._sharing.shares(group, len(rows), lacking, rows))
         zones = sorted({self._fleet.zones[number] for number in numbers(group.fit)})
         dead_ends = 0
         for row in sorted(rows, key=lambda row: -nodes[row]):
@@ -231,7 +184,7 @@ class Round:
         held = self._held(row)
         if len(zones) < 2:
             return stock.draw(zones, held)
-        there = self._zones_of(row)
+        there = self._sharing.zones_of(row)
         for count in sorted({0, *there.values()}):
             alike = [zone for zone in zones if there.get(zone, 0) == count]
             if not alike:
@@ -319,120 +272,6 @@ class Round:
         row.seats += (self._seat(target, "another moved over for it"),)
         seated.add(row, target)
 
-    def _shares(
-        self, group: DemandGroup, count: int, want: int, held: Sequence[Row] = ()
-    ) -> list[tuple[NodeChoice, int]]:
-        """The seats each node has for `count` rows, zone by zone; `held` are those rows, if some nodes hold them."""
-        offers = self._offers(group, count, held)
-        apart = [there for row in held if (there := self._zones_of(row))] if self._has_zones else []
-        if want <= count and not apart:  # one replica each: there is nothing to keep apart
-            return list(self._tier_after_tier(group, offers, want, ""))
-        zones = self._by_zone(offers)
-        wants = [want]
-        if len(zones) > 1:
-            replicas = [[there[zone] for there in apart if zone in there] for zone in zones]
-            wants = self._zone_parts(group, count, want, list(zones.values()), replicas)
-        return [
-            share
-            for (zone, inside), part in zip(zones.items(), wants, strict=False)
-            for share in self._tier_after_tier(group, inside, part, f", in zone {zone}" if zone else "")
-        ]
-
-    def _offers(self, group: DemandGroup, count: int, held: Sequence[Row]) -> Offers:
-        """What each node that fits and has room can take of `count` rows."""
-        fleet, cost = self._fleet, group.needs.cost
-        holding = Counter(chain.from_iterable(map(self._nodes_of, held)))
-        offers: Offers = {}
-        for number in numbers(group.fit & fleet.with_room(cost)):
-            free, place = fleet.free[number], fleet.places[number]
-            cap = min(free // cost, count - holding.get(number, 0))
-            if cap > 0:
-                offers[number] = NodeOffer(cap, free, max(place.slots, place.used) - free, place.load, cost)
-        return offers
-
-    def _by_zone(self, offers: Offers) -> dict[str, Offers]:
-        """The same by zone, in order of their names."""
-        zones: dict[str, Offers] = {}
-        for number, offer in offers.items():
-            zones.setdefault(self._fleet.zones[number], {})[number] = offer
-        return dict(sorted(zones.items()))
-
-    def _zone_parts(
-        self, group: DemandGroup, count: int, want: int, zones: Sequence[Offers], held: Sequence[Sequence[int]]
-    ) -> list[int]:
-        """Each zone's part of `want` for `count` rows: one for each row before a second in the same zone for any.
-
-        Within that it is as the nodes suit and the policy divides, over all zones. `held` says, zone by zone, how many
-        replicas there are of the rows that have some there.
-        """
-        room = [sum(offer.cap for offer in offers.values()) for offers in zones]
-        given = [0] * len(zones)
-        depth = 0
-        while sum(given) < want and given != room:
-            depth += 1
-            deep = [count * depth - sum(min(there, depth) for there in counts) for counts in held]
-            caps = [min(all_, deep_) - part for all_, deep_, part in zip(room, deep, given, strict=True)]
-            left = [self._left_after(group, offers, part) for offers, part in zip(zones, given, strict=True)]
-            more = self._divided(group, want - sum(given), left, caps)
-            given = [part + extra for part, extra in zip(given, more, strict=True)]
-        return given
-
-    def _left_after(self, group: DemandGroup, offers: Offers, part: int) -> Offers:
-        """What the nodes of a zone can still take when they have got a part."""
-        if not part:
-            return offers
-        taken = {seat.number: share for seat, share in self._tier_after_tier(group, offers, part, "")}
-        return {number: offer.less(taken.get(number, 0)) for number, offer in offers.items()}
-
-    def _divided(self, group: DemandGroup, want: int, zones: Sequence[Offers], caps: Sequence[int]) -> list[int]:
-        """`want` divided among zones within their caps: to each as much as its nodes would get without zones."""
-        parts = [0] * len(zones)
-        able = [place for place, cap in enumerate(caps) if cap > 0]
-        while able and want > 0:
-            wished = self._without_zones(group, want, {place: zones[place] for place in able})
-            capped = [place for place in able if wished[place] >= caps[place]]
-            if not capped:
-                for place in able:
-                    parts[place] = wished[place]
-                break
-            # What a zone cannot take goes to the others, so none that was capped can come below its cap again.
-            for place in capped:
-                parts[place] = min(caps[place], want)
-                want -= parts[place]
-            able = [place for place in able if place not in capped]
-        return parts
-
-    def _without_zones(self, group: DemandGroup, want: int, zones: Mapping[int, Offers]) -> Counter[int]:
-        """What each of these zones would get of `want`, if its nodes were not in zones."""
-        zone_of = {number: place for place, offers in zones.items() for number in offers}
-        together = {number: zones[zone_of[number]][number] for number in sorted(zone_of)}
-        wished: Counter[int] = Counter()
-        for seat, share in self._tier_after_tier(group, together, want, ""):
-            wished[zone_of[seat.number]] += share
-        return wished
-
-    def _tier_after_tier(
-        self, group: DemandGroup, offers: Offers, want: int, where: str
-    ) -> Iterator[tuple[NodeChoice, int]]:
-        """Shares of these nodes, those that suit best first."""
-        if not group.tiers:
-            yield from self._shares_of(offers, want, where)
-            return
-        for rank, tier in enumerate(group.tiers, 1):
-            suiting = {number: offer for number, offer in offers.items() if tier & self._fleet.bits[number]}
-            for seat, share in self._shares_of(suiting, want, f"{where}, preferred {_ordinal(rank)}"):
-                want -= share
-                yield seat, share
-
-    def _shares_of(self, offers: Offers, want: int, where: str) -> Iterator[tuple[NodeChoice, int]]:
-        all_offers = list(offers.values())
-        shares = self._policy.share(want, all_offers, self._seed + self._fleet.taken)
-        free = sum(offer.free for offer in all_offers)
-        for number, offer, share in zip(offers, all_offers, shares, strict=True):
-            if share:
-                why = self._policy.reason(offer, share, want, free) + where
-                yield NodeChoice(number, self._fleet.places[number].id, why), share
-
     def _sit(self, row: Row, seat: NodeChoice) -> None:
         row.seats += (seat,)
         self._fleet.take(seat.number, row.demand.cost)
@@ -442,7 +281,7 @@ class Round:
     def _roomiest(self, row: Row, nodes: Nodes) -> NodeChoice:
         """The node with most free slots, of those that suit best, where the zones have fewest replicas of the row."""
         fleet = self._fleet
-        if self._has_zones:
+        if self._sharing.has_zones:
             nodes = self._least_used_zones(row, nodes)
         nodes = next((nodes & tier for tier in row.group.tiers if nodes & tier), nodes)
         best = fleet.roomiest(self.ties.preferred(row.group.needs, nodes))
@@ -450,7 +289,7 @@ class Round:
 
     def _least_used_zones(self, row: Row, nodes: Nodes) -> Nodes:
         fleet = self._fleet
-        there = self._zones_of(row)
+        there = self._sharing.zones_of(row)
         others = nodes & ~fleet.in_zones(there)
         while not others:  # each has a replica: then those with the fewest
             least = min(there.values())
@@ -461,21 +300,8 @@ class Round:
     def _seat(self, number: int, why: str) -> NodeChoice:
         return NodeChoice(number, self._fleet.places[number].id, f"{self._policy.name}: {why}")
 
-    def _nodes_of(self, row: Row) -> list[int]:
-        """The nodes that hold a row or were chosen for it."""
-        index = self._fleet.index
-        nodes = [index[id] for id in row.demand.holders if id in index]
-        for seat in row.seats:
-            nodes.append(seat.number)
-        return nodes
-
-    def _zones_of(self, row: Row) -> dict[str, int]:
-        """How many replicas of a row are in each zone; one that is about to leave is in none."""
-        gone = self._fleet.index.get(row.demand.leaving) if row.demand.leaving else None
-        return self._fleet.count_zones(number for number in self._nodes_of(row) if number != gone)
-
     def _held(self, row: Row) -> Nodes:
-        return self._fleet.bits_of(self._nodes_of(row))
+        return self._fleet.bits_of(self._sharing.nodes_of(row))
 
     def _seated(self) -> "Seated":
         if self._at is None:
@@ -594,10 +420,6 @@ def _sorted_out(rows: Iterable[Row]) -> tuple[dict[tuple[int, int], list[Row]], 
 def _strided(rows: Sequence[Row], stride: int) -> Iterator[Row]:
     for start in range(min(stride, len(rows))):
         yield from rows[start::stride]
-
-
-def _ordinal(rank: int) -> str:
-    return {1: "first", 2: "second", 3: "third"}.get(rank, f"{rank}th")
 
 
 def _scarcity(group: DemandGroup) -> tuple[object, ...]:
