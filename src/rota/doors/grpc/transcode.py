@@ -62,7 +62,9 @@ def _parts(record: type, kind: Descriptor) -> Iterator[tuple[str, Part, Part | N
         if odd := ODD.get((kind.full_name, field.name)):
             yield field.name, odd, _converter(field)
         elif name is None:
-            raise TypeError(f"{kind.full_name}.{field.name} is no field of {record.__name__}; see api.transcode.ODD")
+            raise TypeError(
+                f"{kind.full_name}.{field.name} is no field of {record.__name__}; see doors.grpc.transcode.ODD"
+            )
         elif field.name not in names:
             yield field.name, attrgetter(name), _json
         elif field.type == FieldDescriptor.TYPE_STRING and hints[name] is datetime:
