@@ -23,8 +23,8 @@ import time
 import msgspec
 
 from rota.jobs.node.output import AttemptAnswer, encode, shortened
-from rota.jobs.node.pipe import Listed
 from rota.jobs.node.run_attempt import AttemptStop, run_attempt
+from rota.jobs.pipe import Listed
 from rota.kit.faults import described, sendable
 from rota.model.errors import Invalid
 from rota.resources.core.collect import collect

@@ -12,8 +12,8 @@ from rota.jobs.core.records import Outcome, RunOrder, RunState
 from rota.jobs.node.attempts import Running, SourceEnded
 from rota.jobs.node.endings import Endings
 from rota.jobs.node.open_attempts import OpenAttempts
-from rota.jobs.node.pipe import Listed
 from rota.jobs.node.seating import Seating
+from rota.jobs.pipe import Listed
 from rota.kit.time import durations
 from rota.model.errors import RotaError
 from rota.runtime.crew.crew import Crew
