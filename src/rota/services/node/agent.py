@@ -26,16 +26,15 @@ from rota.runtime.pipes.channel import pair
 from rota.runtime.pipes.worker import Finish
 from rota.sdk.summary import AppSummary
 from rota.services.core.admin_spec import AdminSpec
-from rota.services.core.declared_table import table
 from rota.services.core.figures import stat
 from rota.services.core.records import ServiceStat
 from rota.services.core.routing import ROUTER
 from rota.services.core.spec import ServiceSpec
-from rota.services.core.table import Table, active, merged
-from rota.services.node.posts import ROUTER_GROUP, group_pool
+from rota.services.node.posts import ROUTER_GROUP
 from rota.services.node.proxies import Proxies, ProxyProcess
 from rota.services.node.shared_sockets import SocketBorrower
 from rota.services.node.sockets import ServiceSockets
+from rota.services.node.tables import MOST, ServiceTables
 from rota.services.proxy.pipe import (
     Ask,
     Clear,
@@ -61,9 +60,6 @@ GRACE = 0.5
 BATCH = 16
 """Requests that a router's worker holds at a time: it works on them one after the other, and they are short."""
 
-MOST = 1024
-"""The largest number of workers of a group."""
-
 
 class ServiceManager:
     """All services of one node."""
@@ -82,9 +78,7 @@ class ServiceManager:
         self._crew, self._clock, self._tell, self._post = crew, clock, tell, post
         self._proxies = Proxies(node, policy, clock, tell, self._heard, self._proxy_ended)
         self._sockets = ServiceSockets(clock, tell)
-        self._tables: dict[str, Table] = {}
-        """Service → the table its proxies should serve it by."""
-
+        self._tables = ServiceTables(crew)
         self._seats: dict[int, ProxyProcess] = {}
         self._is_closing = False
         self._sizes: dict[tuple[str, int], int] = {}
@@ -119,13 +113,12 @@ class ServiceManager:
         """What a service is doing; Unavailable if a proxy does not answer."""
         summary = self._known(service)
         told = await self._ask(summary, lambda number: Ask(number, service))
-        listening = self._sockets.get(service)
         return stat(
             service,
             [each.figures for each in told if each.figures is not None],
             {group: self.sizes.get((service, group), count) for group, count in summary.groups.items()},
             generation=self._crew.generations.current,
-            listening=listening.addresses if listening else (),
+            listening=self._sockets.addresses(service),
             not_listening=self._sockets.refusal(service),
             pids={worker.id: worker.pid for worker in self._crew.workers.values() if worker.pid is not None},
         )
@@ -167,14 +160,14 @@ class ServiceManager:
         app = self._crew.generations.app
         if app is None or self._is_closing:
             return
-        if self._sizes and not self.sizes:
+        if not self.sizes:
             self._forget_sizes()
         declared = {service.name: service for service in app.app.services}
         self._sockets.give_back(declared)
         for name, service in declared.items():
-            self._tables[name] = self._table(service)
+            self._tables.update(service)
             self._sockets.listen(name, service)
-        for name in self._tables.keys() - declared.keys():
+        for name in self._tables.by_name.keys() - declared.keys():
             self._forget(name)
         self._sockets.give_back(declared)
         self._proxies.want(max((service.proxies for service in declared.values()), default=0))
@@ -195,35 +188,16 @@ class ServiceManager:
             self._tell("service.resized", f"{service}/{group}", before=count, after=None)
         self._sizes = {}
 
-    def _table(self, service: ServiceSpec) -> Table:
-        """The table to serve a service by now."""
-        before = self._tables.get(service.name)
-        target = self._crew.generations.current
-        groups = {group: str(group) for group in service.groups} | {ROUTER: ROUTER_GROUP}
-        active = {number: self._active(service, number, name, before) for number, name in groups.items()}
-        wanted = table(service, active)
-        return wanted if before is None else merged(before, wanted, target)
-
-    def _active(self, service: ServiceSpec, number: int, group: str, before: Table | None) -> int:
-        """The generation whose workers should have a group's requests; 0 if those of a new group are not there yet."""
-        target = self._crew.generations.current
-        if before is None:
-            return target
-        pool = group_pool(service.name, group)
-        post = self._crew.posts.get(pool)
-        ready = Counter(worker.brief.generation for worker in self._crew.of_pool(pool) if worker.can_work)
-        return active(before.groups.get(number, 0), target, ready, post.pool.count if post else MOST)
-
     def _forget(self, name: str) -> None:
         """The app does not have this service any more."""
-        del self._tables[name]
+        del self._tables.by_name[name]
         self._sockets.forget(name)
 
     # Proxies
 
     def _serve(self, proxy: ProxyProcess, name: str) -> None:
         """Tell a proxy what is new of a service."""
-        table, listening = self._tables[name], self._sockets.get(name)
+        table, listening = self._tables.by_name[name], self._sockets.get(name)
         if proxy.tables.get(name) != table or name in proxy.withdrawn:
             proxy.tables[name] = table
             proxy.withdrawn.discard(name)
@@ -385,11 +359,9 @@ class ServiceManager:
             known = ", ".join(map(str, service.groups))
             raise NotFound(f'service "{service.name}" has no group {group}; it has {known}')
 
-    def _of(self, service: ServiceSpec) -> list[ProxyProcess]:
-        return [proxy for proxy in self._proxies if proxy.number < service.proxies]
-
     async def _ask(self, service: ServiceSpec, question: Any) -> list[Told]:
-        return list(await asyncio.gather(*(proxy.ask(question) for proxy in self._of(service))))
+        proxies = [proxy for proxy in self._proxies if proxy.number < service.proxies]
+        return list(await asyncio.gather(*(proxy.ask(question) for proxy in proxies)))
 
 
 def _service(app: AppSummary, name: str) -> ServiceSpec | None:

@@ -32,6 +32,10 @@ class ServiceSockets:
         """What a service listens with."""
         return self._listening.get(name)
 
+    def addresses(self, name: str) -> tuple[str, ...]:
+        """Where a service listens; none if it does not."""
+        return self._listening[name].addresses if name in self._listening else ()
+
     def refusal(self, name: str) -> str | None:
         """Why a service cannot listen, if that was tried."""
         return self._refused[name][0] if name in self._refused else None
