@@ -214,7 +214,7 @@ class ServicesScenario:
 
     def _clear(self) -> None:
         self._world.tell("the queues are cleared")
-        self._tell_proxies(SimProxy.clear)
+        self._order_proxies(SimProxy.clear)
 
     async def _reload_calmly(self) -> None:
         for _ in range(2):
@@ -232,11 +232,11 @@ class ServicesScenario:
 
     async def _stop(self) -> None:
         self._world.tell("the service stops")
-        self._inside(lambda: self._tell_proxies(SimProxy.stop))
+        self._inside(lambda: self._order_proxies(SimProxy.stop))
         await asyncio.sleep(self._random.uniform(0.0, DRAIN.total_seconds()))
-        self._inside(lambda: self._tell_proxies(SimProxy.give_up))
+        self._inside(lambda: self._order_proxies(SimProxy.give_up))
 
-    def _tell_proxies(self, what: Callable[[SimProxy], None]) -> None:
+    def _order_proxies(self, what: Callable[[SimProxy], None]) -> None:
         for proxy in self._node.proxies:
             proxy.from_agent.send(partial(what, proxy))
 
