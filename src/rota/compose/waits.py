@@ -81,7 +81,7 @@ class _Waits:
                 try:
                     await self._look()
                 except (Conflict, Unavailable, Unknown) as error:  # the next check reads everything again
-                    log.debug("not told what waits", extra={"why": str(error)})
+                    log.debug("waits not reported", extra={"why": str(error)})
                 await asyncio.sleep(look)
 
     async def _follow(self) -> None:

@@ -207,7 +207,7 @@ def _about(view: JobView) -> dict[str, str]:
         "next": _next(view),
         "live": f"{view.live} {'run' if view.live == 1 else 'runs'}",
         "last": run_line(view.last) if view.last else "",
-        "changed": f"{view.at:%Y-%m-%d %H:%M:%S} UTC by {view.by or 'somebody'}",
+        "changed": f"{view.at:%Y-%m-%d %H:%M:%S} UTC by {view.by or 'unknown'}",
     }
 
 

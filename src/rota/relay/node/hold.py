@@ -65,7 +65,7 @@ STRIKES = 6
 """Consecutive unanswered questions, each `children.ANSWER` late, after which it counts as frozen."""
 
 MISSED = 3.0
-"""Seconds without a relay after which the fleet is told that this node has none."""
+"""Seconds without a relay after which the fleet learns that this node has none."""
 
 EMITTING = ("host", "task")
 """Workers whose tasks may emit."""

@@ -243,7 +243,7 @@ class InboundConnections:
         if not any(hmac.compare_digest(_digest(opening.token), each) for each in self._taken):
             return f"this token is not known to node {self._node}; give all nodes of the fleet the same"
         if not self._core.accepts(opening.version):
-            return f"node {self._node} does not go by version {opening.version} of the relay map"
+            return f"node {self._node} does not use version {opening.version} of the relay map"
         return ""
 
     def _take_shipment(self, coming: InboundConnection, ship: ShipFrame) -> None:

@@ -312,7 +312,7 @@ def _fork(
         pipe.close()
         _close(*own)
         if warden is None:
-            wardens.leave()  # it must see that its loader is gone, whoever lives on
+            wardens.leave()  # it must notice its loader's end, whichever processes live on
         if brief.attempt is None:
             enclosure.enter(cgroup, _leaf(brief))
         bounds.confine(brief)

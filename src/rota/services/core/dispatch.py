@@ -435,7 +435,7 @@ class Dispatch:
         return [*group.again, *(ticket for line in group.lines.values() for ticket in line)]
 
     def _take_all(self, group: WorkerGroup) -> list[PendingRequest]:
-        """Everything that waits in a group, taken out; nobody will run it."""
+        """Everything that waits in a group, taken out, because no worker will run it."""
         tickets = self._waiting(group)
         group.again.clear()
         group.lines.clear()
@@ -547,7 +547,7 @@ class Dispatch:
     def _rest(self, group: WorkerGroup, seat: WorkerSeat, now: float) -> None:
         """A worker has room, or should go: give it what waits, or let it be free, or end it."""
         if seat.is_leaving:
-            if not group.is_known and seat.generation == group.active:  # nobody comes after it
+            if not group.is_known and seat.generation == group.active:  # no successor is expected
                 self._fill(group, seat, now)
             if not seat.held:
                 seat.outbox.append(FINISH)
@@ -606,7 +606,7 @@ class Dispatch:
         )
 
     def _forget(self, group: WorkerGroup) -> None:
-        """Let a group go that the table does not have any more, if nobody works for it: answer what is left."""
+        """Drop a group that the table does not have any more, once it has no workers: answer what is left."""
         if group.seats:
             return
         for ticket in self._take_all(group):

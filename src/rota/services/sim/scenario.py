@@ -148,7 +148,7 @@ class ServicesScenario:
         await self.recover()
 
     def serve(self, process: SimProcess | None = None) -> None:
-        """A node begins to serve, in a process if there is one; whoever had a connection before has lost it."""
+        """A node begins to serve, in a process if there is one; earlier connections are lost."""
         for client in self._connected:
             client.is_gone = True
         self._connected.clear()
