@@ -59,7 +59,7 @@ async def open_doors(
         if certificates and tls:
             up.push_async_callback(_cancel, asyncio.create_task(keep_fresh(certificates, tls), name="certificates"))
         serving = asyncio.create_task(_serve_http(sock, state, config, health, gate, tls), name="http")
-        serving.add_done_callback(_tell_if_broken)
+        serving.add_done_callback(_report_if_broken)
         up.push_async_callback(_cancel, serving)
         await _open_link(up, state, config, health, gate, certificates, may_move, may_lack_link)
         yield
@@ -251,7 +251,7 @@ def _dialled(config: NodeConfig, address: str) -> str:
     return f"{config.advertised}:{split_address(address)[1]}"
 
 
-def _tell_if_broken(task: "asyncio.Task[None]") -> None:
+def _report_if_broken(task: "asyncio.Task[None]") -> None:
     """Log an error when a door closes by itself."""
     if not task.cancelled() and (error := task.exception()):
         log.error("the HTTP door broke", exc_info=error)

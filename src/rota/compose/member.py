@@ -10,7 +10,7 @@ from rota.compose.jobs import chores, take_part
 from rota.compose.parts import NodeParts
 from rota.compose.peers import live_together
 from rota.compose.runtime import Runtime
-from rota.compose.waits import tell_waits
+from rota.compose.waits import report_waits
 from rota.fleet.audit.sealing import keep_audit
 from rota.fleet.core.access.gate import mark
 from rota.fleet.core.members.identity import FleetClaim
@@ -191,7 +191,7 @@ class FleetMember:
                 declared = keep_declared(term, state.declared, self._clock, state.journal.tell)
                 duties.create_task(declared, name="declared")
                 duties.create_task(keep_streams(term, self._clock, state.journal.tell), name="streams")
-                duties.create_task(tell_waits(term, state.id, self._parts.placing), name="waits")
+                duties.create_task(report_waits(term, state.id, self._parts.placing), name="waits")
                 duties.create_task(keep_relay_map(term, state.journal.tell), name="relay map")
                 duties.create_task(keep_roster(term, state.journal.tell), name="roster")
                 duties.create_task(clear_away(term, self._settings.retention), name="retention")

@@ -26,7 +26,7 @@ from rota.kit.time.clock import SYSTEM, Clock
 from rota.model.errors import RotaError
 from rota.runtime import control_socket
 from rota.runtime.loader.processes import LoadError
-from rota.runtime.manager import Condition, keep_told
+from rota.runtime.manager import Condition, keep_notified
 from rota.runtime.printed import keep_tidy
 from rota.runtime.system import data_folder, kernel
 from rota.runtime.system.data_folder import DataFolder
@@ -114,14 +114,14 @@ class _Node:
                     loops.create_task(self._turn(), name="progress"),
                     loops.create_task(state.meter.run(), name="load"),
                     loops.create_task(token.keep_fresh(parts.token, parts.renew_token), name="token"),
-                    loops.create_task(self._tell_relay_tokens(), name="relay tokens"),
+                    loops.create_task(self._send_relay_tokens(), name="relay tokens"),
                 ]
                 if settings.telemetry is not None:
                     refresh = state.service_figures.refresh
                     sending = send_metrics(settings.telemetry, registry(state.figures), state.id, refresh)
                     running.append(loops.create_task(sending, name="telemetry"))
                 if settings.manager.listens:
-                    running.append(loops.create_task(keep_told(settings.manager, self._condition), name="manager"))
+                    running.append(loops.create_task(keep_notified(settings.manager, self._condition), name="manager"))
                 try:
                     if state.runtime is not None:
                         running.append(loops.create_task(self._run_app(state.runtime), name="runtime"))
@@ -135,7 +135,7 @@ class _Node:
                     running.append(loops.create_task(FleetMember(parts).run(), name="member"))
                     await stop.asked.wait()
                     log.info("stopping", extra={"node": state.id})
-                    settings.manager.tell(STOPPING=1)
+                    settings.manager.notify(STOPPING=1)
                     if state.runtime is not None:
                         await _unless(stop.now, self._finish(state.runtime))
                 finally:
@@ -160,7 +160,7 @@ class _Node:
                 parts.create_task(keep_tidy(self._state.printed, self._clock), name="printed lines")
             parts.create_task(runtime.run(self._health.expect("crew", PROGRESS)), name="crew")
 
-    async def _tell_relay_tokens(self) -> None:
+    async def _send_relay_tokens(self) -> None:
         """Send the relay the tokens that are valid; they change with the store, with the node's file, and with time."""
         while True:
             if self._state.runtime is not None and (relay := self._state.runtime.relay) is not None:

@@ -87,7 +87,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Descriptor of a channel over which services borrow their sockets; None: they bind their own."""
 
     may_move: bool = False
-    """May the doors open on other ports if theirs are taken? (Nobody asked for these.)"""
+    """May the doors open on other ports if theirs are taken? True for default ports."""
 
     @property
     def sections(self) -> tuple[Section, ...]:

@@ -52,7 +52,7 @@ FIRST = 700_000
 """The first number of these events; a node counts its other events from 1."""
 
 
-async def tell_waits(term: Term, node: NodeId, placing: Placing, *, look: float = LOOK) -> None:
+async def report_waits(term: Term, node: NodeId, placing: Placing, *, look: float = LOOK) -> None:
     """Report what waits too long, until the term ends."""
     await _Waits(term, node, placing).run(look)
 
@@ -81,7 +81,7 @@ class _Waits:
                 try:
                     await self._look()
                 except (Conflict, Unavailable, Unknown) as error:  # the next check reads everything again
-                    log.debug("not told what waits", extra={"why": str(error)})
+                    log.debug("waits not reported", extra={"why": str(error)})
                 await asyncio.sleep(look)
 
     async def _follow(self) -> None:
@@ -102,15 +102,19 @@ class _Waits:
 
     async def _look(self) -> None:
         now, config = await self._term.store.now(), self._placing.current.config
-        told = await self._told()
+        reported = await self._reported()
         behind = await self._streams(config.lag_limit)
-        await self._tell(Wait.RESOURCE, told, self._aged(Wait.RESOURCE, self._pending, now), config.pending_after, now)
-        lagging = self._aged(Wait.STREAM, behind, now)
-        await self._tell(Wait.STREAM, told, lagging, config.lag_after, now)
-        runs = (
-            await self._runs([subject for wait, subject in told if wait is Wait.RUN], now) if config.run_after else {}
+        await self._report(
+            Wait.RESOURCE, reported, self._aged(Wait.RESOURCE, self._pending, now), config.pending_after, now
         )
-        await self._tell(Wait.RUN, told, runs, config.run_after, now)
+        lagging = self._aged(Wait.STREAM, behind, now)
+        await self._report(Wait.STREAM, reported, lagging, config.lag_after, now)
+        runs = (
+            await self._runs([subject for wait, subject in reported if wait is Wait.RUN], now)
+            if config.run_after
+            else {}
+        )
+        await self._report(Wait.RUN, reported, runs, config.run_after, now)
 
     def _aged(self, wait: Wait, found: dict[str, str], now: datetime) -> dict[str, OpenWait]:
         """What waits, and since when this leader has seen it."""
@@ -118,7 +122,7 @@ class _Waits:
             del self._since[known]
         return {name: OpenWait(self._since.setdefault((wait, name), now), why) for name, why in found.items()}
 
-    async def _told(self) -> dict[tuple[Wait, str], tuple[Entry, Episode]]:
+    async def _reported(self) -> dict[tuple[Wait, str], tuple[Entry, Episode]]:
         entries = (await self._term.store.scan(keys.EPISODES)).entries
         found = [(entry, understood(Episode, entry, log)) for entry in entries]
         return {(each.wait, each.subject): (entry, each) for entry, each in found if each is not None}
@@ -130,12 +134,12 @@ class _Waits:
         lagging = [each for each in found if each is not None and each.lag > limit]
         return {each.stream: f"it is {each.lag} records behind its source" for each in lagging}
 
-    async def _runs(self, told: Iterable[str], now: datetime) -> dict[str, OpenWait]:
+    async def _runs(self, reported: Iterable[str], now: datetime) -> dict[str, OpenWait]:
         """Runs that only wait for a node, up to `LOOKED` of them, and runs that were reported."""
         found = await self._living()
         if len(found) >= LOOKED:
             known = {entry.key for entry in found}
-            missing = [keys.live_run(run) for run in told if keys.live_run(run) not in known]
+            missing = [keys.live_run(run) for run in reported if keys.live_run(run) not in known]
             found += [entry for key in missing if (entry := await self._term.store.get(key)) is not None]
         runs = [run for entry in found if (run := understood(RunRecord, entry)) is not None]
         waiting = [run for run in runs if run.state is RunState.PENDING and is_ready(run, now)]
@@ -168,16 +172,16 @@ class _Waits:
             after = page.entries[-1].key
         return found
 
-    async def _tell(
+    async def _report(
         self,
         wait: Wait,
-        told: dict[tuple[Wait, str], tuple[Entry, Episode]],
+        reported: dict[tuple[Wait, str], tuple[Entry, Episode]],
         waiting: dict[str, OpenWait],
         after: timedelta,
         now: datetime,
     ) -> None:
         """Write the events that are due, each with its episode."""
-        known = {subject: each for (sort, subject), each in told.items() if sort is wait}
+        known = {subject: each for (sort, subject), each in reported.items() if sort is wait}
         found = step(known.keys(), waiting, after, now)
         for subject in found.begun:
             since, why = waiting[subject].since, waiting[subject].why

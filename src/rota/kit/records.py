@@ -1,6 +1,6 @@
 """Records in files that are only appended to: bytes behind a mark, their length, their number and a checksum.
 
-The mark lets a reader find the next record after a damaged one, and the number tells how many were lost between. The
+The mark lets a reader find the next record after a damaged one, and the number shows how many were lost between. The
 checksum is over length, number and content, so a record that was cut or filled with zeros is none. With a `seed`, which
 is the file's own, neither is one that was copied from another file. No files here: bytes in, records out.
 

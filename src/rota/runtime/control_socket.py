@@ -1,7 +1,7 @@
 """The control socket: how commands on the same machine reach a running node.
 
-One request a connection: a line of JSON goes in (`{"do": "reload"}`), a line of JSON comes out
-(`{"ok": …}` or `{"error": …, "exit_code": …}`). The socket lies in the data folder, which nobody else may enter.
+One request a connection: a line of JSON goes in (`{"do": "reload"}`), a line of JSON comes out (`{"ok": …}` or
+`{"error": …, "exit_code": …}`). The socket lies in the data folder, which other users may not enter.
 """
 
 import asyncio

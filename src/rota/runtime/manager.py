@@ -47,7 +47,7 @@ class Manager:
         """Is there a manager that listens?"""
         return self._address is not None
 
-    def tell(self, **fields: object) -> None:
+    def notify(self, **fields: object) -> None:
         """Send these fields; does nothing if no manager listens."""
         if self._address is None:
             return
@@ -65,7 +65,7 @@ def from_environ(environ: MutableMapping[str, str], pid: int) -> Manager:
     return Manager(address, int(wait) / 1e6 if is_watched and int(wait) else None)
 
 
-async def keep_told(manager: Manager, look: Callable[[], Condition]) -> None:
+async def keep_notified(manager: Manager, look: Callable[[], Condition]) -> None:
     """Report the node's condition: once that it is ready, what it does whenever that changes, and signs of life often
     enough."""
     pause = min(LOOK, manager.watchdog / 3) if manager.watchdog else LOOK
@@ -73,11 +73,11 @@ async def keep_told(manager: Manager, look: Callable[[], Condition]) -> None:
     while True:
         seen = look()
         if seen.is_ready and not was_ready:
-            manager.tell(READY=1)
+            manager.notify(READY=1)
             was_ready = True
         if seen.words != said:
-            manager.tell(STATUS=seen.words)
+            manager.notify(STATUS=seen.words)
             said = seen.words
         if manager.watchdog and seen.is_well:
-            manager.tell(WATCHDOG=1)
+            manager.notify(WATCHDOG=1)
         await asyncio.sleep(pause)

@@ -258,7 +258,7 @@ class Run:
     """1 for the first."""
 
     due: datetime | None
-    """When it should have started, with its time zone; None if somebody started it by hand."""
+    """When it should have started, with its time zone; None if it was started by hand."""
 
     token: int
     """Greater for each later attempt; others can refuse effects of an older one by it."""
@@ -268,7 +268,7 @@ class Run:
     """Its lines are kept with the run's output."""
 
     payload: Any = None
-    """What it was given when somebody started it, as JSON has it."""
+    """What the caller who started it gave it, as JSON has it."""
 
 
 def seconds(timeout: float | str | timedelta | None) -> float | None:

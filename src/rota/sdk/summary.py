@@ -16,7 +16,7 @@ from rota.streams.core.records import kind_of
 from rota.streams.core.spec import StreamSpec
 
 PATIENCE = timedelta(seconds=30)
-"""Of a stream's kind. The leader goes by what the tasks say themselves."""
+"""Of a stream's kind. The leader follows what the tasks report themselves."""
 
 
 class AppSummary(msgspec.Struct, frozen=True, kw_only=True):

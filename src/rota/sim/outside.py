@@ -152,7 +152,7 @@ class SimSink:
     def _send(self, messages: list[Message]) -> None:
         if messages:
             self._there = max(self._there + MOMENT, self._world.time + self._world.random.uniform(*self._broker.delay))
-            # The network and the broker are nobody's process: what was sent may arrive, whoever dies meanwhile.
+            # Network and broker belong to no process: what was sent may arrive, whichever process dies meanwhile.
             arrive = partial(self._arrive, self.life, messages)
             asyncio.get_running_loop().call_at(self._there, arrive, context=NOBODY)
 

@@ -75,7 +75,7 @@ BROKEN = ("moments", "claims", "transitions")
 
 
 class _PlainlyCounting(HealthKeeper):
-    """Counts strikes whoever made them and whenever: what moments and majority protect from."""
+    """Counts strikes of any observer at any time: what moments and majority protect from."""
 
     def _judge(self, members: Members, strikes: Iterable[Strikes]) -> dict[NodeId, PeerVerdict]:
         count: Counter[NodeId] = Counter()

@@ -17,7 +17,7 @@ import pytest
 
 from rota.compose import jobs as compose_jobs
 from rota.compose import member as compose_member
-from rota.compose.waits import tell_waits
+from rota.compose.waits import report_waits
 from rota.fleet.audit.sealing import keep_audit
 from rota.fleet.core.audit.record import AuditEntry
 from rota.fleet.events.event_log import event_put
@@ -160,7 +160,7 @@ CHORES: dict[str, tuple[Callable[[Store], Awaitable[None]], Chore]] = {
     "sources": (a_source, lambda term: query_sources(term, CLOCK)),
     "declared": (a_kind, lambda term: keep_declared(term, declarations(), CLOCK, nobody)),
     "streams": (a_stream, lambda term: keep_streams(term, CLOCK, nobody)),
-    "waits": (a_run_that_waits, lambda term: tell_waits(term, A, Placing(SupervisorConfig()))),
+    "waits": (a_run_that_waits, lambda term: report_waits(term, A, Placing(SupervisorConfig()))),
     "relay map": (a_relay, lambda term: keep_relay_map(term, nobody)),
     "roster": (a_node, lambda term: keep_roster(term, nobody)),
     "retention": (anything, lambda term: clear_away(term, RetentionConfig())),

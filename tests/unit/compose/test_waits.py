@@ -4,7 +4,7 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
-from rota.compose.waits import tell_waits
+from rota.compose.waits import report_waits
 from rota.fleet.events.event_log import read
 from rota.fleet.leading.term import Term
 from rota.jobs.core.records import Cause, JobRecord, JobSpec, Origin, RunRecord, RunState
@@ -50,7 +50,7 @@ async def wait(store: Store, *, is_waiting: bool) -> None:
 
 def lead(name: str, placing: Placing):
     async def act(term: Term) -> None:
-        await tell_waits(term, NodeId(name), placing)
+        await report_waits(term, NodeId(name), placing)
 
     return act
 

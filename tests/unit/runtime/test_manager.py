@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.runtime.manager import Condition, Manager, from_environ, keep_told
+from rota.runtime.manager import Condition, Manager, from_environ, keep_notified
 
 WELL = Condition(is_ready=True, is_well=True, words="node a, leading")
 
@@ -58,7 +58,7 @@ async def turns(manager: Manager, *seen: Condition) -> None:
             over.set()
             return seen[-1]
 
-    task = asyncio.create_task(keep_told(manager, look))
+    task = asyncio.create_task(keep_notified(manager, look))
     await over.wait()
     task.cancel()
 
@@ -95,13 +95,13 @@ async def test_without_a_watchdog_no_sign_of_life_is_given(
 def test_an_abstract_address_is_understood() -> None:
     address = f"rota-test-{os.getpid()}"
     systemd = Systemd(f"\0{address}")
-    Manager(f"@{address}").tell(READY=1, STATUS="here")
+    Manager(f"@{address}").notify(READY=1, STATUS="here")
     assert systemd.heard() == ["READY=1\nSTATUS=here"]
     systemd.close()
 
 
 def test_a_manager_that_has_gone_harms_nobody(address: str) -> None:
-    Manager(address).tell(READY=1)
+    Manager(address).notify(READY=1)
     assert not Path(address).exists()
 
 

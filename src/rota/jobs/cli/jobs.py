@@ -59,7 +59,7 @@ def get(job: str, fleet: FleetTarget) -> None:
 
     Example: rota jobs get report -o json
     """
-    _tell(ask(fleet, job_operations.get_job, job))
+    _show(ask(fleet, job_operations.get_job, job))
 
 
 @command.command()
@@ -80,7 +80,7 @@ def add(job: str, words: tuple[str, ...], version: int | None, fleet: FleetTarge
     """
     fields = {"name": job, "argv": list(words), **flags.given(ADDED, given)}
     view = ask(fleet, job_operations.put_job, fields, by=me(), version=version)
-    _tell(view)
+    _show(view)
 
 
 @command.command()
@@ -103,7 +103,7 @@ def rm(job: str, fleet: FleetTarget) -> None:
 @options.output(Shape.OBJECT)
 def enable(job: str, fleet: FleetTarget) -> None:
     """Enable a job's schedule again, from now on."""
-    _tell(ask(fleet, job_operations.enable_job, job, by=me()))
+    _show(ask(fleet, job_operations.enable_job, job, by=me()))
 
 
 @command.command()
@@ -112,7 +112,7 @@ def enable(job: str, fleet: FleetTarget) -> None:
 @options.output(Shape.OBJECT)
 def disable(job: str, fleet: FleetTarget) -> None:
     """Disable a job's schedule; it can still be started by hand."""
-    _tell(ask(fleet, job_operations.disable_job, job, by=me()))
+    _show(ask(fleet, job_operations.disable_job, job, by=me()))
 
 
 @command.command()
@@ -190,7 +190,7 @@ def moment(option: str, text: str) -> datetime:
     return found
 
 
-def _tell(view: JobView) -> None:
+def _show(view: JobView) -> None:
     tables.answer(view)
     tables.facts(_about(view))
 
@@ -207,7 +207,7 @@ def _about(view: JobView) -> dict[str, str]:
         "next": _next(view),
         "live": f"{view.live} {'run' if view.live == 1 else 'runs'}",
         "last": run_line(view.last) if view.last else "",
-        "changed": f"{view.at:%Y-%m-%d %H:%M:%S} UTC by {view.by or 'somebody'}",
+        "changed": f"{view.at:%Y-%m-%d %H:%M:%S} UTC by {view.by or 'unknown'}",
     }
 
 

@@ -37,15 +37,15 @@ class KeptDueTimes(msgspec.Struct, frozen=True):
 
 def kept(living: Iterable[str], over: Iterable[RunRecord]) -> KeptDueTimes:
     """What is kept of a job, by the ids of its living runs and the records of those that are over."""
-    ids, missed, told = set(living), list[RunRecord](), list[datetime]()
+    ids, missed, recorded = set(living), list[RunRecord](), list[datetime]()
     for run in over:
         if run.cause is Cause.SCHEDULE:
-            told.append(run.skipped.first if run.skipped else run.due)
+            recorded.append(run.skipped.first if run.skipped else run.due)
         if run.state is RunState.MISSED:
             missed.append(run)
         else:
             ids.add(run.id)
-    return KeptDueTimes(ids, missed, min(told, default=None))
+    return KeptDueTimes(ids, missed, min(recorded, default=None))
 
 
 def backfill(

@@ -17,7 +17,7 @@ it: it writes the job's cursor and expects it unchanged since this was decided.
 The work is about that of sorting the runs, however many nodes there are: nodes that can run the same jobs are looked at
 together, and who has the most room is at the top of a heap.
 
-Pure. `jobs.fleet` commits the bindings and tells the nodes.
+Pure. `jobs.fleet` commits the bindings and notifies the nodes.
 """
 
 import heapq

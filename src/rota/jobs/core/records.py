@@ -295,7 +295,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
 
     retries_left: int = 0
     lost_left: int = 0
-    """How many times it may be lost and tried again for nothing; negative: when it is lost, that is its end."""
+    """How many more times it may be lost and retried without using up a retry; negative: a loss is its end."""
 
     not_before: datetime | None = None
     """It waits until then, because of jitter or the back-off of a retry."""
@@ -333,7 +333,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
     """Who started it by hand."""
 
     stop: str = ""
-    """Why it is to be interrupted, if somebody asked for that."""
+    """Why it is to be interrupted, if a caller asked for that."""
 
     why: str = ""
     """Why it is still pending, if that is known."""
@@ -366,7 +366,7 @@ class RunOrder(msgspec.Struct, frozen=True, kw_only=True):
 
     job: str
     due: datetime | None = None
-    """None if somebody started it by hand."""
+    """None if it was started by hand."""
 
     payload: bytes = b""
     timeout: timedelta | None = None

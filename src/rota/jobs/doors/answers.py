@@ -85,7 +85,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     """Why it waits, if it does and that is known."""
 
     stop: str
-    """Why it is to be interrupted, if somebody asked for that."""
+    """Why it is to be interrupted, if a caller asked for that."""
 
     of: str
     """The run that this one repeats."""

@@ -1,1 +1,1 @@
-"""Jobs: follow, decide, commit, tell. Every node does it; there is no leader among them."""
+"""Jobs: follow, decide, commit, notify. Every node does it; there is no leader among them."""

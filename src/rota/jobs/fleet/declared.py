@@ -50,7 +50,7 @@ async def keep_declared_jobs(
     Declarations that `written` has already replace nothing; a job that is gone from the store is added again. A refused
     job is retried every `EVERY` seconds, because the present owner may give up its name.
     """
-    told: set[tuple[str, str]] = set()
+    warned: set[tuple[str, str]] = set()
     looked_at, left = None, 0.0
     while True:
         now = declared()
@@ -62,8 +62,8 @@ async def keep_declared_jobs(
                 log.debug("jobs not written", extra={"node": node, "why": str(error)})
             else:
                 for name, why in refused.items():
-                    if (name, why) not in told:
-                        told.add((name, why))
+                    if (name, why) not in warned:
+                        warned.add((name, why))
                         tell("job.refused", name, why=why)
                 written.declared, written.incarnation = now, incarnation
                 looked_at, left = now, EVERY if refused else math.inf

@@ -134,7 +134,7 @@ class Ends:
         for move in moves:
             if move in written:
                 self._written(move.about)
-                self._tell_failed(move)
+                self._report_failed(move)
                 self._note_quiet(move, written[move])
             else:
                 left.append(move.about)
@@ -147,7 +147,7 @@ class Ends:
             if run.state is RunState.SUCCEEDED and run.ended and keys.job_success(run.job) not in move.writes:
                 self._quiet[run.job] = revision, JobSuccess(run=run.id, at=run.ended)
 
-    async def tell_followers(self) -> None:
+    async def write_followed(self) -> None:
         """Write successes of jobs with a follower that was added before them and that this node did not know then."""
         found, view = list[Step](), self._view
         for job, (revision, success) in list(self._quiet.items()):
@@ -171,7 +171,7 @@ class Ends:
         success: dict[Key, Record | None] = {keys.job_success(after.job): JobSuccess(run=after.id, at=after.ended)}
         return Step({**move.writes, **success}, move.expect, ended)
 
-    def _tell_failed(self, move: Step) -> None:
+    def _report_failed(self, move: Step) -> None:
         for run in move.writes.values():
             if isinstance(run, RunRecord) and run.state in FAILURES and run.outcome is not None:
                 why = run.outcome.error
@@ -179,40 +179,40 @@ class Ends:
 
     async def _settle(self, ended: EndedAttempt) -> bool:
         """Read the run from the store: end it, or keep the outcome as late, or find it written already."""
-        store, told = self._writer.store, ended.order
-        entry = await store.get(keys.live_run(told.run))
+        store, order = self._writer.store, ended.order
+        entry = await store.get(keys.live_run(order.run))
         if entry is not None:
             found = understood(RunRecord, entry, log)
             if found is None:  # a newer Rota wrote it, so it is no run of this session
                 return True
             live = Live(found, entry.modified)
-            if is_at(live, self._node, ended.session, told.epoch):
+            if is_at(live, self._node, ended.session, order.epoch):
                 after = steps.end(live.run, ended.outcome, live.epoch, self._store_clock.now())
                 move = self._ending(live, ended, after)
                 written = await self._writer.write([move])
                 if is_done := move in written:
-                    self._tell_failed(move)
+                    self._report_failed(move)
                     self._note_quiet(move, written[move])
             elif any(
-                each.epoch == told.epoch and each.outcome.state is ended.outcome.state for each in live.run.earlier
+                each.epoch == order.epoch and each.outcome.state is ended.outcome.state for each in live.run.earlier
             ):
                 is_done = True  # it was written, and the store's answer got lost
             else:
                 is_done = await self._keep_late(entry, live.run, ended)
         else:
-            entry = await store.get(keys.run(told.run))
+            entry = await store.get(keys.run(order.run))
             run = understood(RunRecord, entry, log)
-            is_written = run is not None and run.epoch == told.epoch and run.state is ended.outcome.state
+            is_written = run is not None and run.epoch == order.epoch and run.state is ended.outcome.state
             is_done = is_written or run is None or entry is None or await self._keep_late(entry, run, ended)
         if is_done:
             self._written(ended)
         return is_done
 
     async def _keep_late(self, entry: Entry, run: RunRecord, ended: EndedAttempt) -> bool:
-        told = ended.order
+        order = ended.order
         late = Try(
-            attempt=told.attempt,
-            epoch=told.epoch,
+            attempt=order.attempt,
+            epoch=order.epoch,
             node=self._node,
             outcome=ended.outcome,
             ended=self._store_clock.now(),
@@ -224,7 +224,7 @@ class Ends:
             kept = replace(kept, epoch=run.epoch_at(entry.modified))
         if not await self._writer.write([Step({entry.key: kept}, (At(entry.key, entry.modified),))]):
             return False
-        self._tell("run.late", told.run, state=ended.outcome.state.value, attempt=told.attempt, final=run.state.value)
+        self._tell("run.late", order.run, state=ended.outcome.state.value, attempt=order.attempt, final=run.state.value)
         return True
 
 

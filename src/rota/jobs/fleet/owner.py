@@ -103,11 +103,11 @@ class RunOwner:
         """How many more would be taken on ahead; 0 while that is less than a portion, which is worth a commit."""
         return self._ahead.spare if len(self._outcomes.waiting) < UNWRITTEN else 0
 
-    def begin(self, told: Sequence[RunOrder]) -> list[str]:
+    def begin(self, orders: Sequence[RunOrder]) -> list[str]:
         """Begin attempts that are bound to this session, now or soon; returns for each why it is refused, or an empty
         string."""
-        reasons = [self._objection(order) for order in told]
-        fresh = [order for order, why in zip(told, reasons, strict=True) if not why and not self._is_known(order)]
+        reasons = [self._objection(order) for order in orders]
+        fresh = [order for order, why in zip(orders, reasons, strict=True) if not why and not self._is_known(order)]
         refused = dict(zip((order.run for order in fresh), self._start(fresh), strict=True))
         now = self._clock.monotonic()
         for order in fresh:
@@ -119,16 +119,16 @@ class RunOwner:
             else:
                 continue
             self._mine[order.run] = attempt
-        return [why or refused.get(order.run, "") for order, why in zip(told, reasons, strict=True)]
+        return [why or refused.get(order.run, "") for order, why in zip(orders, reasons, strict=True)]
 
-    def _attempt(self, told: RunOrder) -> OwnedAttempt | None:
+    def _attempt(self, order: RunOrder) -> OwnedAttempt | None:
         """The attempt that this session took on for a start, if it did."""
-        mine = self._mine.get(told.run)
-        return mine if mine is not None and mine.order.epoch == told.epoch else None
+        mine = self._mine.get(order.run)
+        return mine if mine is not None and mine.order.epoch == order.epoch else None
 
-    def _is_known(self, told: RunOrder) -> bool:
+    def _is_known(self, order: RunOrder) -> bool:
         """Has this session taken the attempt on, or ended it already?"""
-        return self._attempt(told) is not None or (told.run, told.epoch) in self._over
+        return self._attempt(order) is not None or (order.run, order.epoch) in self._over
 
     def _objection(self, order: RunOrder) -> str:
         live, is_seen = self._view.live.get(order.run), self._view.revision >= order.epoch
@@ -177,7 +177,7 @@ class RunOwner:
             self._stop_what_should()
             await self._give_back()
             await self._mark_running()
-            await self._ends.tell_followers()
+            await self._ends.write_followed()
 
     async def _take_untold(self) -> None:
         now = self._clock.monotonic()
@@ -239,11 +239,11 @@ class RunOwner:
         """Give back attempts taken on ahead that cannot begin, or that wait behind a slow one."""
         found, slow = [], f"node {self._node} was slower than it thought"
         for attempt, why in self._ahead.leaving(self._clock.monotonic(), slow):
-            told = attempt.order
-            if self._mine.get(told.run) is attempt:
-                del self._mine[told.run]
-            live = self._view.live.get(told.run)
-            if live is not None and is_at(live, self._node, self._session, told.epoch):
+            order = attempt.order
+            if self._mine.get(order.run) is attempt:
+                del self._mine[order.run]
+            live = self._view.live.get(order.run)
+            if live is not None and is_at(live, self._node, self._session, order.epoch):
                 found.append((live, why))
         await self.release(found)
 

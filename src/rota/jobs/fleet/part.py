@@ -11,9 +11,9 @@ from random import random
 import msgspec
 
 from rota.jobs.fleet.ends import PendingOutcomes
+from rota.jobs.fleet.notify import Bound, LinkTo, Notifier, order_of
 from rota.jobs.fleet.owner import AttemptRunner, RunOwner
 from rota.jobs.fleet.scheduler import NodeStandings, Scheduler
-from rota.jobs.fleet.telling import Bound, LinkTo, Telling, order_of
 from rota.jobs.fleet.view import JobsView, is_at
 from rota.jobs.fleet.writing import StepWriter
 from rota.kit.time.clock import Clock
@@ -71,21 +71,21 @@ class JobsPart:
             may_act,
             around.tell,
         )
-        self.telling = Telling(around.link_to, self._is_bound, around.clock, around.strike)
+        self.notifier = Notifier(around.link_to, self._is_bound, around.clock, around.strike)
         self.scheduler = Scheduler(
             store,
             me,
             self.view,
             writing,
             self.owner,
-            self.telling,
+            self.notifier,
             self.clock,
             around.clock,
             around.tell,
             around.standing,
             around.jitter,
         )
-        self.owner.has_room = self.telling.news.ring
+        self.owner.has_room = self.notifier.news.ring
 
     async def run(self) -> None:
         """Take part, until cancelled."""

@@ -23,8 +23,8 @@ from rota.jobs.core.dispatch import BindRun, EligibleNode, dispatch, is_ready
 from rota.jobs.core.due import BACKLOG, DueClaim, due, follow_up, next_due
 from rota.jobs.core.records import JobCursor, JobSpec, Origin, RunRecord, RunState, order_for
 from rota.jobs.fleet.members import PREFIXES, Members
+from rota.jobs.fleet.notify import Bound, Notifier
 from rota.jobs.fleet.owner import RunOwner
-from rota.jobs.fleet.telling import Bound, Telling
 from rota.jobs.fleet.view import JobsView, Live
 from rota.jobs.fleet.writing import Record, Step, StepWriter, at, moved
 from rota.kit.record import replace
@@ -89,7 +89,7 @@ class Scheduler:
         view: JobsView,
         writer: StepWriter,
         owner: RunOwner,
-        telling: Telling,
+        notifier: Notifier,
         store_clock: StoreClock,
         clock: Clock,
         tell: Tell,
@@ -98,10 +98,10 @@ class Scheduler:
     ) -> None:
         self._jitter = jitter
         self._store, self._me, self._view, self._writer, self._owner = store, me, view, writer, owner
-        self._telling, self._store_clock, self._clock, self._tell = telling, store_clock, clock, tell
+        self._notifier, self._store_clock, self._clock, self._tell = notifier, store_clock, clock, tell
         self._standing = standing or NodeStandings()
         self.members = Members()
-        self._news, self._heard = telling.news, 0
+        self._news, self._heard = notifier.news, 0
         self._next: dict[str, datetime] = {}
         """When each job is due next."""
 
@@ -131,7 +131,7 @@ class Scheduler:
                     if not await self._turn():
                         await self._wait()
             finally:
-                await self._telling.close()
+                await self._notifier.close()
 
     # Following
 
@@ -171,7 +171,7 @@ class Scheduler:
         if not self._view.revision or not self.members.is_known:
             return False
         now = self._store_clock.now()
-        taken_back, self._telling.refused = self._telling.refused, []
+        taken_back, self._notifier.refused = self._notifier.refused, []
         await self._owner.release(taken_back)
         self._look()
         if self._is_calm(now):  # true in most turns
@@ -182,7 +182,7 @@ class Scheduler:
             self._ripening, self._retry = {}, IDLE
             return False
         ripe = self._ripe(steps, self._my_wait(now))
-        written = await self._writer.write(ripe, self._tell_all)  # those of the first commit begin at once
+        written = await self._writer.write(ripe, self._report_all)  # those of the first commit begin at once
         self._retry = IDLE if len(written) == len(ripe) else RETRY
         return bool(written)
 
@@ -312,7 +312,7 @@ class Scheduler:
         ]
 
     def _barred(self, node: NodeId) -> str:
-        return self._telling.barred(node) or self._standing.barred(node)
+        return self._notifier.barred(node) or self._standing.barred(node)
 
     def _my_wait(self, now: datetime) -> timedelta:
         return turn.wait(self._me.id, self.members.scores, self.members.feeder, now)
@@ -326,26 +326,26 @@ class Scheduler:
 
     # Reporting
 
-    def _tell_all(self, written: Mapping[Step, Revision]) -> None:
+    def _report_all(self, written: Mapping[Step, Revision]) -> None:
         here: list[Bound] = []
         elsewhere: list[Bound] = []
         for step, revision in written.items():
-            told: _StepReport = step.about
-            for run in told.bound:
-                assert told.job is not None
+            report: _StepReport = step.about
+            for run in report.bound:
+                assert report.job is not None
                 known = self._view.jobs.get(run.job)
                 origin = known.record.origin if known is not None else Origin.API  # gone: the least trusted origin
-                bound = Bound(Live(run, revision), order_for(run, told.job, revision, origin))
+                bound = Bound(Live(run, revision), order_for(run, report.job, revision, origin))
                 (here if run.session == self._me.session else elsewhere).append(bound)
-            if told.claim is not None:
-                _tell_missed(self._tell, told.claim)
-            if told.lost is not None:
-                run = told.lost
-                self._tell("run.lost", run.id, attempt=run.attempt, lost_on=run.node, again=not told.is_over)
+            if report.claim is not None:
+                _report_missed(self._tell, report.claim)
+            if report.lost is not None:
+                run = report.lost
+                self._tell("run.lost", run.id, attempt=run.attempt, lost_on=run.node, again=not report.is_over)
         for bound, why in zip(here, self._owner.begin([bound.order for bound in here]), strict=True):
             if why:
-                self._telling.take_back(self._me.id, bound, why)
-        self._telling.tell(elsewhere)
+                self._notifier.take_back(self._me.id, bound, why)
+        self._notifier.notify(elsewhere)
 
     # Taking back
 
@@ -377,7 +377,7 @@ def _loss(live: Live, fence: Expect, now: datetime) -> Step:
     return moved(live, after, _StepReport(lost=live.run, is_over=after.is_over), fence)
 
 
-def _tell_missed(tell: Tell, claim: DueClaim) -> None:
+def _report_missed(tell: Tell, claim: DueClaim) -> None:
     for run in claim.runs:
         if run.skipped is not None:
             skipped = run.skipped

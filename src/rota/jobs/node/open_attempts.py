@@ -32,7 +32,7 @@ class OpenAttempts:
 
         self._seating, self._logs = seating, logs
         self._load = 0.0
-        self._told = _OutcomeDelivery()
+        self._waiting = _OutcomeDelivery()
 
     def room(self, depth: float = 1.0) -> int:
         """How many more attempts would be accepted of a job of which an executor holds `depth`."""
@@ -67,17 +67,17 @@ class OpenAttempts:
             return
         running.outcome = outcome
         if running.ended is not None:
-            self._tell(running.ended, outcome)
+            self._deliver(running.ended, outcome)
 
-    def _tell(self, ended: Ended, outcome: Outcome) -> None:
+    def _deliver(self, ended: Ended, outcome: Outcome) -> None:
         """Report an outcome soon, together with all others of this moment: the receiver may well start the next
         attempts."""
-        self._told.waiting.append((ended, outcome))
-        if not self._told.is_due:
-            self._told.is_due = True
-            asyncio.get_running_loop().call_soon(self._tell_all)
+        self._waiting.waiting.append((ended, outcome))
+        if not self._waiting.is_due:
+            self._waiting.is_due = True
+            asyncio.get_running_loop().call_soon(self._deliver_all)
 
-    def _tell_all(self) -> None:
-        told, self._told = self._told, _OutcomeDelivery()
-        for ended, outcome in told.waiting:
+    def _deliver_all(self) -> None:
+        ready, self._waiting = self._waiting, _OutcomeDelivery()
+        for ended, outcome in ready.waiting:
             ended(outcome)

@@ -1,10 +1,10 @@
 """The agent's end of a worker of runs: the orders it was given, and the pipe that its output and answers come by.
 
 Orders wait in the kernel, in a socket of which the agent holds both ends. Each is taken by exactly one: by the worker,
-which then runs it, or by the agent, which may then give it to another. Nobody has to ask a worker that is stuck.
+which then runs it, or by the agent, which may then give it to another. No stuck worker has to be asked.
 
-Output is read as fast as it comes, up to a rate; beyond it the pipe is left alone for a moment, and whoever floods it
-waits. Nothing else does.
+Output is read as fast as it comes, up to a rate; beyond it the pipe is not read for a moment, and only the worker that
+floods it waits.
 """
 
 import asyncio

@@ -147,11 +147,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
                 except (SystemExit, KeyboardInterrupt):
                     raise
                 except BaseException as error:
-                    self._tell(handle, error)
+                    self._report(handle, error)
             if self._stopping:
                 return
 
-    def _tell(self, handle: "VirtualHandle", error: BaseException) -> None:
+    def _report(self, handle: "VirtualHandle", error: BaseException) -> None:
         """Report an exception that no callback caught to the loop's handler."""
         name = getattr(handle.callback, "__qualname__", None) or repr(handle.callback)
         message = f"Exception in callback {name}({', '.join(map(reprlib.repr, handle.args))})"

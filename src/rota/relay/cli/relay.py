@@ -68,7 +68,7 @@ def stat(node: str | None, loop: int | None, fleet: FleetTarget) -> None:
                 (tables.answer if loop is None else tables.line)(seen)
                 if look > 1:
                     tables.say("")
-                _tell(seen)
+                _show(seen)
                 if look == times:
                     return
                 await asyncio.sleep(PACE)
@@ -153,7 +153,7 @@ def _left(seen: RelayList) -> str:
     return "; ".join(parts)
 
 
-def _tell(seen: RelayList) -> None:
+def _show(seen: RelayList) -> None:
     """Print one sample."""
     if not seen.relays:
         tables.say("no relays; a node has one once its app declares a kind with a sink")

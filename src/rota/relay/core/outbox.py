@@ -18,7 +18,7 @@ from rota.relay.core.unacked import Unacked
 
 
 class Outgoing(NamedTuple):
-    """A batch for the relay; one without messages just tells the age."""
+    """A batch for the relay; one without messages only reports the age."""
 
     sequence: int
     emissions: list[Emission]

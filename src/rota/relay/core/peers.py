@@ -13,7 +13,7 @@ from rota.relay.core.unacked import Unacked
 
 
 class HandOver(msgspec.Struct, frozen=True):
-    """A batch for a peer; one without messages just tells the age."""
+    """A batch for a peer; one without messages only reports the age."""
 
     sequence: int
     emissions: tuple[Emission, ...]

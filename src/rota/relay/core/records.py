@@ -98,7 +98,7 @@ class SinkStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Messages in memory that neither sink nor spool has."""
 
     under_way: int = 0
-    """Messages that the sink has, and has told no outcome of."""
+    """Messages that the sink has, and whose outcome it has not reported."""
 
     spool_messages: int = 0
     """Messages on disk, because the sink is down."""
@@ -134,7 +134,7 @@ class RelayStatus(msgspec.Struct, frozen=True, kw_only=True):
     """When its process began."""
 
     map_version: int = 0
-    """Of the relay map that it goes by; 0 for none."""
+    """The version of the relay map that it uses; 0 for none."""
 
     is_moving: bool = False
     """Is a planned move not finished here?"""

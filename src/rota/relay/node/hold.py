@@ -65,7 +65,7 @@ STRIKES = 6
 """Consecutive unanswered questions, each `children.ANSWER` late, after which it counts as frozen."""
 
 MISSED = 3.0
-"""Seconds without a relay after which the fleet is told that this node has none."""
+"""Seconds without a relay after which the fleet learns that this node has none."""
 
 EMITTING = ("host", "task")
 """Workers whose tasks may emit."""
@@ -238,7 +238,7 @@ class NodeRelay:
             self._born = now
             process.send(order)  # the process may have ended already
             process.send(self._fleet)
-            self._tell_fences(self._fences)
+            self._send_fences(self._fences)
             process.send(Revoked(self._revoked))
             if self._tokens is not None:
                 process.send(self._tokens)
@@ -329,17 +329,17 @@ class NodeRelay:
 
     def admit(self, token: str, taken: list[str]) -> None:
         """The token to show to other relays from now on, and the digests of those that they may show."""
-        told = Tokens(token, taken)
-        if told != self._tokens:
-            self._tokens = told
+        tokens = Tokens(token, taken)
+        if tokens != self._tokens:
+            self._tokens = tokens
             if self.process is not None:
-                self.process.send(told)
+                self.process.send(tokens)
 
     def fence(self, fences: Mapping[tuple[str, str], int]) -> None:
         """Exclusive resources and the epochs of their assignments."""
         self._fences.update(fences)
         if self.process is not None:
-            self._tell_fences(fences)
+            self._send_fences(fences)
 
     # What is asked of it
 
@@ -395,9 +395,9 @@ class NodeRelay:
         if isinstance(message, RelayIs):
             self._status = message.status
             self.changed.set()
-            self._tell_of_sinks(message.status)
+            self._report_sinks(message.status)
 
-    def _tell_of_sinks(self, status: RelayStatus) -> None:
+    def _report_sinks(self, status: RelayStatus) -> None:
         for sink in status.sinks:
             if sink.state == SinkState.UP and sink.sink in self._down:
                 self._down.discard(sink.sink)
@@ -410,10 +410,10 @@ class NodeRelay:
                     self._rejects.add((sink.sink, why))
                     self._tell("sink.rejected", sink.sink, why=why)
 
-    def _tell_fences(self, fences: Mapping[tuple[str, str], int]) -> None:
+    def _send_fences(self, fences: Mapping[tuple[str, str], int]) -> None:
         if self.process is not None and fences:
-            told = tuple((kind, resource, epoch) for (kind, resource), epoch in fences.items())
-            self.process.send(Fences(told))
+            listed = tuple((kind, resource, epoch) for (kind, resource), epoch in fences.items())
+            self.process.send(Fences(listed))
 
     def _gone(self, process: RelayProcess) -> None:
         if self.process is not process:

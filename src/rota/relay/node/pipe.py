@@ -12,6 +12,6 @@ class LineLost(PipeMessage, frozen=True):
 
 
 class Unsent(PipeMessage, frozen=True):
-    """From a worker that ends: so many messages have no ack."""
+    """From a worker that ends: `count` messages have no ack."""
 
     count: int

@@ -71,7 +71,7 @@ class InboundConnection:
         largest = {"largest": LARGEST_OPENING} if self.is_peer else {}
         self.wire = FrameConnection(sock, self._heard, self._ended, **largest)
 
-    def tell(self) -> None:
+    def update(self) -> None:
         """Send the ack, and start or stop reading as the core says."""
         if self.line is not None:
             self.wire.send(AckFrame(self.line.acked, self.line.take_refused()))
@@ -154,15 +154,15 @@ class InboundConnections:
             self._comings.discard(coming)
             coming.wire.close()
 
-    def tell(self, line: InboundLine) -> None:
+    def update(self, line: InboundLine) -> None:
         """A line has a new ack, or should start or stop being read."""
         if coming := self._by_line.get(line):
-            coming.tell()
+            coming.update()
 
     def tick(self) -> None:
         """Send other relays a sign of life, and end the lines of those that are silent."""
         for coming in self._peers():
-            coming.tell()
+            coming.update()
             if coming.wire.is_silent:
                 log.warning("relay silent", extra={"node": self._node, "relay": coming.sender})
                 coming.wire.lose()
@@ -230,7 +230,7 @@ class InboundConnections:
         line = coming.line = InboundLine(coming.sender, is_peer=coming.is_peer)
         self._by_line[line] = coming
         self._core.join(line, opening.age, self._clock.monotonic())
-        coming.tell()
+        coming.update()
 
     def _objection(self, opening: OpeningFrame, certificate: "Certificate | None") -> str:
         """Why another relay is refused; empty if it is accepted."""
@@ -243,7 +243,7 @@ class InboundConnections:
         if not any(hmac.compare_digest(_digest(opening.token), each) for each in self._taken):
             return f"this token is not known to node {self._node}; give all nodes of the fleet the same"
         if not self._core.accepts(opening.version):
-            return f"node {self._node} does not go by version {opening.version} of the relay map"
+            return f"node {self._node} does not use version {opening.version} of the relay map"
         return ""
 
     def _take_shipment(self, coming: InboundConnection, ship: ShipFrame) -> None:

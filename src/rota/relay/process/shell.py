@@ -74,7 +74,7 @@ class Shell:
         self._lines = InboundConnections(core, node, brief.token, clock, self.pump)
         self._ways = PeerLinks(core, brief.token, clock, self.pump, parts.create_task, tls)
         self._members: dict[NodeId, str] = {}
-        self._told: RelayStatus | None = None
+        self._reported: RelayStatus | None = None
         for sink in left_behind(self._root):
             core.home.outlet(sink)
         self.pump()
@@ -109,7 +109,7 @@ class Shell:
                 self._lines.end(line)
         self._ways.follow(self._members)
         self.pump()
-        self._tell()
+        self._report()
 
     def fence(self, fences: Fences) -> None:
         """Refuse messages of exclusive tasks of earlier epochs."""
@@ -149,7 +149,7 @@ class Shell:
                 self._ways.tick()
                 self._forget(now)
                 self._memory.forget(self._clock.wall().timestamp(), self._core.window.reach(now))
-                self._tell()
+                self._report()
             self.pump()
             await asyncio.sleep(TICK)
 
@@ -171,7 +171,7 @@ class Shell:
         while any(touched := self._core.take_touched()):
             self._remember()
             for line in touched.lines:
-                self._lines.tell(line)
+                self._lines.update(line)
             for outlet in touched.outlets:
                 (self._works.get(outlet.sink) or self._begin(outlet)).wake()
             for peer in touched.peers:
@@ -193,11 +193,11 @@ class Shell:
 
     # Figures
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         """Send the agent the relay's status, if it changed."""
         status = self._status()
-        if status != self._told:
-            self._told = status
+        if status != self._reported:
+            self._reported = status
             self._say(RelayIs(status))
 
     def _status(self) -> RelayStatus:

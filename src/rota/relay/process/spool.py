@@ -153,7 +153,7 @@ class Spool:
     # Reading
 
     def read(self, most: int) -> ReadBack:
-        """The next messages, at most so many, and the numbers of those between that are damaged."""
+        """The next messages, at most `most`, and the numbers of those between that are damaged."""
         found = ReadBack([], [])
         while len(found.messages) < most and self._last_read < self._last:
             segment = next(each for each in self._segments if self._end(each) > self._last_read)

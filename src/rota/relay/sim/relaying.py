@@ -234,7 +234,7 @@ class SimHost:
         self._sent = self._acked = 0
         """The last batch that was handed over, and the last that is acked."""
 
-        self._told = 0.0
+        self._sent_at = 0.0
         self._may_send = True
         fleet.hosting[self._process] = self
 
@@ -290,14 +290,14 @@ class SimHost:
             if batch is None:
                 break
             self._send(batch)
-        if self._link is not None and self._may_send and self._fleet.world.time - self._told >= self._fleet.silence:
+        if self._link is not None and self._may_send and self._fleet.world.time - self._sent_at >= self._fleet.silence:
             self._send(self._outbox.ping())
 
     def _send(self, batch: Outgoing) -> None:
         assert self._link is not None
         assert self._line is not None
         assert self._relay is not None
-        self._sent, self._told = batch.sequence, self._fleet.world.time
+        self._sent, self._sent_at = batch.sequence, self._fleet.world.time
         self._link.send(self._relay.process, self._relay.took, self._line, batch.sequence, batch.emissions, self._age())
 
     def _age(self) -> float | None:
@@ -333,8 +333,8 @@ class SimRelay:
             budget = MemoryBudget(LIMITS.messages, LIMITS.bytes)
             outlet = self.fleet.safeguards.outlet(sink, budget, window=LIMITS.window, near=NEAR)
             self.core.home.outlets[sink] = outlet
-            told = partial(self._told, outlet)
-            self._sinks[sink] = SimSink(self.fleet.world, self.process, self.fleet.brokers[sink], told)
+            answered = partial(self._answered, outlet)
+            self._sinks[sink] = SimSink(self.fleet.world, self.process, self.fleet.brokers[sink], answered)
             self.core.home.recovered(outlet, [message for _, message in disk.recover()], self.now)
         while True:
             self._follow_map()
@@ -396,13 +396,13 @@ class SimRelay:
         """Everything that there is to do now."""
         while any(touched := self.core.take_touched()):
             for line in touched.lines:
-                self._tell(line)
+                self._update(line)
             for outlet in touched.outlets:
                 self._work(outlet)
             for peer in touched.peers:
                 self._pass_on(peer)
 
-    def _tell(self, line: InboundLine) -> None:
+    def _update(self, line: InboundLine) -> None:
         known = self._lines.get(line)
         if known is None:
             return
@@ -429,7 +429,7 @@ class SimRelay:
             sink.publish(messages)
             self.core.home.sink_is(outlet, outlet.is_up)  # there may be more
 
-    def _told(self, outlet: Outlet, outcomes: list[Outcome]) -> None:
+    def _answered(self, outlet: Outlet, outcomes: list[Outcome]) -> None:
         """The broker has reported the outcome of messages."""
         for message, is_rejected in outcomes:
             if is_rejected:

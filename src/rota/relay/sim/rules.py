@@ -64,9 +64,13 @@ class RelayRules:
         fleet = self._fleet
         arrived = {message.id for broker in fleet.brokers.values() for _, message in broker.log}
         known, safe = arrived | fleet.rejected, arrived | (fleet.rejected & fleet.spooled)
-        if lost := [told for told in fleet.acked.items() if told[0] not in safe and told[0] not in fleet.outdated]:
+        if lost := [
+            message for message in fleet.acked.items() if message[0] not in safe and message[0] not in fleet.outdated
+        ]:
             self._world.violate(f"{lost[0][1]} was acked and is lost, and {len(lost) - 1} more")
-        if lost := [told for told in fleet.emitted.items() if told[0] not in known and told[0] not in fleet.outdated]:
+        if lost := [
+            message for message in fleet.emitted.items() if message[0] not in known and message[0] not in fleet.outdated
+        ]:
             self._world.violate(f"{lost[0][1]} was emitted and is lost, and {len(lost) - 1} more")
 
     def _check_repeats(self) -> None:

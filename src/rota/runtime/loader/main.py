@@ -151,7 +151,7 @@ def _imported(target: str, pipe: Pipe) -> App:
     except RotaError as error:  # a wrong declaration, or no app: the message explains it, so the place is enough
         pipe.send(LoadFailed(sendable(str(error), LONGEST), sendable(_place(error), LONGEST)))
     except BaseException as error:  # whatever users' code raises is shown to them whole
-        pipe.send(LoadFailed(described(error, LONGEST), sendable(_told(error), LONGEST)))
+        pipe.send(LoadFailed(described(error, LONGEST), sendable(_traceback(error), LONGEST)))
     else:
         return app
     sys.exit(1)
@@ -163,12 +163,12 @@ def _place(error: BaseException) -> str:
     return "".join(traceback.format_list(frames[-1:]))
 
 
-def _told(error: BaseException) -> str:
+def _traceback(error: BaseException) -> str:
     """The traceback, beginning with the user's code."""
-    told = traceback.TracebackException.from_exception(error)
-    while told.stack and _is_ours(told.stack[0].filename):
-        told.stack.pop(0)
-    return "".join(told.format())
+    shown = traceback.TracebackException.from_exception(error)
+    while shown.stack and _is_ours(shown.stack[0].filename):
+        shown.stack.pop(0)
+    return "".join(shown.format())
 
 
 def _is_ours(file: str) -> bool:
@@ -312,7 +312,7 @@ def _fork(
         pipe.close()
         _close(*own)
         if warden is None:
-            wardens.leave()  # it must see that its loader is gone, whoever lives on
+            wardens.leave()  # it must notice its loader's end, whichever processes live on
         if brief.attempt is None:
             enclosure.enter(cgroup, _leaf(brief))
         bounds.confine(brief)

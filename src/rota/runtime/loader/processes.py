@@ -200,9 +200,9 @@ def start_process(
     extras: Sequence[int] = (),
 ) -> tuple[kernel.ProcessHandle, int]:
     """A new loader process, or with a brief a spawned worker; its handle, and the agent's end of its lifeline."""
-    told = source = None
+    brief_file = source = None
     try:
-        told = None if brief is None else _written(brief)
+        brief_file = None if brief is None else _written(brief)
         if (file := target.kept.of(generation)) is not None:
             source = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
         flags = [f"--generation={generation}", f"--app={target.app}", f"--node={target.node}"]
@@ -218,20 +218,20 @@ def start_process(
             flags += [f"--cgroup={place}"]
         if source is not None:
             flags += [f"--sources={source}"]
-        if told is not None:
-            flags += [f"--stacks={stacks}", f"--brief={told}"]
+        if brief_file is not None:
+            flags += [f"--stacks={stacks}", f"--brief={brief_file}"]
         flags += [f"--extra={fd}" for fd in extras]
         env = cleaned(os.environ, target.confinement, target.withheld)
         return start(
             "rota.runtime.loader.main",
             control,
             flags,
-            [fd for fd in (stacks, told, source, *extras) if fd is not None],
+            [fd for fd in (stacks, brief_file, source, *extras) if fd is not None],
             env={**env, MARK: target.home, **target.enclosure.environment(generation)},
             own_session=brief is not None and brief.attempt is not None,
         )
     finally:
-        for fd in (told, source):
+        for fd in (brief_file, source):
             if fd is not None:
                 os.close(fd)
 
@@ -239,11 +239,11 @@ def start_process(
 def _written(brief: Brief) -> int:
     """A file with a brief. Not an argument, because it may hold passwords of sinks and payloads, and every user can
     read those."""
-    told = kernel.scratch_file("brief")
-    with open(told, "wb", closefd=False) as file:
+    brief_file = kernel.scratch_file("brief")
+    with open(brief_file, "wb", closefd=False) as file:
         file.write(msgspec.json.encode(brief))
-    os.lseek(told, 0, os.SEEK_SET)
-    return told
+    os.lseek(brief_file, 0, os.SEEK_SET)
+    return brief_file
 
 
 def describe(status: int | None) -> str:

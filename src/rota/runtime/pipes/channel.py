@@ -2,7 +2,7 @@
 
 Each message is a small record, packed, behind its length (`kit.frames`). `Channel` is for processes with an event loop
 (the agent, host workers, the relay), `Pipe` for those without (the loader, workers of sync code). File descriptors
-travel with the frame they belong to; a channel takes them only if it was told to. What the messages are is said in the
+travel with the frame they belong to; a channel takes them only if it was made to. What the messages are is said in the
 other modules of this package, and in the `pipe` modules of the kinds, one for each conversation; this module knows
 none of them.
 
@@ -257,7 +257,7 @@ class Pipe:
             yield self._ready.popleft()
 
     def close(self) -> None:
-        """Let go of the socket and of descriptors nobody took."""
+        """Close the socket, and descriptors that were not taken."""
         self.sock.close()
         _close(list(self.fds))
         self.fds.clear()

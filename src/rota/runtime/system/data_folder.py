@@ -97,16 +97,16 @@ def _narrow(path: Path) -> None:
     mode = mode_of(path)
     if mode is None or not mode & PRIVATE:
         return
-    told = {"folder": str(path), "mode": f"{mode:04o}"}
+    fields = {"folder": str(path), "mode": f"{mode:04o}"}
     try:
         path.chmod(0o700)
     except OSError as error:
         log.warning(
             "others may enter the data folder",
-            extra={**told, "why": error.strerror, "run": f"chmod 700 {shlex.quote(str(path))}"},
+            extra={**fields, "why": error.strerror, "run": f"chmod 700 {shlex.quote(str(path))}"},
         )
     else:
-        log.warning("others could enter the data folder, and cannot any more", extra=told)
+        log.warning("others could enter the data folder, and cannot any more", extra=fields)
 
 
 def _name_from_host() -> str:

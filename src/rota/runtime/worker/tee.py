@@ -87,8 +87,8 @@ class LineBuffer:
         at = self._clock.wall()
         for start in range(0, len(lines), TOGETHER):
             some, dropped = lines[start : start + TOGETHER], self.dropped
-            told = [f"[rota: {dropped} lines before this one could not be kept]"] if dropped else []
-            data = b"".join(written(at, self._pid, work.part, line.rstrip("\r")) for line in (*told, *some))
+            notice = [f"[rota: {dropped} lines before this one could not be kept]"] if dropped else []
+            data = b"".join(written(at, self._pid, work.part, line.rstrip("\r")) for line in (*notice, *some))
             try:
                 self._printed.append(work.subject, data)
             except OSError:

@@ -106,7 +106,7 @@ def stat(name: str | None, loop: int | None, diff: bool, meant: Meant) -> None:
                 found.append({"node": node, **msgspec.to_builtins(sample)})
                 if loop is not None:
                     tables.line(found.pop())
-                _tell(node, sample, diff)
+                _print_sample(node, sample, diff)
 
     asyncio.run(show())
     if loop is None:
@@ -211,7 +211,7 @@ def _row(each: dict[str, Any]) -> tuple[str, ...]:
     return each["node"], stat.service, _where(stat), admin, *map(str, figures)
 
 
-def _tell(node: str, stat: ServiceStat, is_rate: bool) -> None:
+def _print_sample(node: str, stat: ServiceStat, is_rate: bool) -> None:
     """Print one sample."""
     up = durations.render(timedelta(seconds=round(stat.uptime_s)))
     cpu = f"{stat.cpu_s:.0%} CPU" if is_rate else f"{stat.cpu_s:.1f} s CPU"

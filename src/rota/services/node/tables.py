@@ -3,10 +3,10 @@
 from collections import Counter
 
 from rota.runtime.crew.crew import Crew
+from rota.services.core.declared_table import table
 from rota.services.core.routing import ROUTER
 from rota.services.core.spec import ServiceSpec
 from rota.services.core.table import Table, active, merged
-from rota.services.core.table_of import table
 from rota.services.node.posts import ROUTER_GROUP, group_pool
 
 MOST = 1024

@@ -222,7 +222,7 @@ class _Sequential:
         counter.start()
         arguments = (self._pipe, line, self._brief.beat, lambda: self.done)
         threading.Thread(target=_listen, args=arguments, name="rota", daemon=True).start()
-        with contextlib.suppress(OSError):  # the proxy is gone, and nobody waits any more
+        with contextlib.suppress(OSError):  # the proxy is gone, and no client waits any more
             line.sendall(READY)
             self._pipe.send(Registered())
             self._serve()
@@ -286,7 +286,7 @@ class _Threaded(_Sequential):
 
     def _work(self) -> None:
         while (job := self._waiting.get()) is not None:
-            with contextlib.suppress(OSError):  # the proxy is gone, and nobody waits any more
+            with contextlib.suppress(OSError):  # the proxy is gone, and no client waits any more
                 self._counter.answer(*job, self._send)
             self.done += 1
 
@@ -320,7 +320,7 @@ class _Looped:
 
         self._clerks: set[asyncio.Task[None]] = set()
         self._idle: list[asyncio.Future[None]] = []
-        """Where clerks without a request wait, until somebody calls."""
+        """The futures of clerks without a request, which wait to be woken."""
 
         self._is_called = False
         """Was a clerk woken that has not run yet?"""

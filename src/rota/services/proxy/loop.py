@@ -49,7 +49,7 @@ class Loop:
         """The descriptors that are ready and their events, after at most this many seconds."""
         return self._poll.poll(seconds * self._unit)
 
-    def tell(self, events: list[tuple[int, int]]) -> None:
+    def notify(self, events: list[tuple[int, int]]) -> None:
         """Call the callbacks of these events. A descriptor removed meanwhile gets no call."""
         handlers = self._handlers
         for fd, event in events:

@@ -54,7 +54,7 @@ class Proxy:
         self._loop = Loop()
         self._fronts: dict[str, Front] = {}
         self._born = clock()
-        self._is_closing = self._is_leaving = self._told_idle = False
+        self._is_closing = self._is_leaving = self._reported_idle = False
         self._tidied = clock()
         self._loop.add(pipe.sock.fileno(), self._hear)
 
@@ -63,8 +63,8 @@ class Proxy:
         look_again = self._clock()
         while not self._is_leaving:
             look_again = self._turn(look_again)
-            if self._is_closing and not self._told_idle and self._is_idle():
-                self._told_idle = True
+            if self._is_closing and not self._reported_idle and self._is_idle():
+                self._reported_idle = True
                 self._pipe.send(Idle())
         self._leave()
 
@@ -75,7 +75,7 @@ class Proxy:
         now = self._clock()
         for front in fronts.values():
             front.now = now
-        self._loop.tell(events)
+        self._loop.notify(events)
         look_again = now + TICK
         for front in fronts.values():
             if (when := front.send()) is not None and when < look_again:
@@ -84,7 +84,7 @@ class Proxy:
             self._tidied = now
             for front in fronts.values():
                 front.tidy()
-                self._tell_held_up(front)
+                self._report_held_up(front)
         return look_again
 
     def _is_idle(self) -> bool:
@@ -122,7 +122,7 @@ class Proxy:
                     front.serve(table)
                 else:
                     front = self._fronts[table.service] = Front(
-                        self._loop, table, self._tell_overdue, self._tell_unseated
+                        self._loop, table, self._report_overdue, self._report_unseated
                     )
                     front.now = self._clock()
             case Listen(service=service, tcp=tcp, udp=udp):
@@ -142,7 +142,7 @@ class Proxy:
                 self._take_seat(message, socket.socket(fileno=self._pipe.fds.popleft()))
             case Dismiss(worker=worker, patience=patience):
                 if not any(front.dismiss(worker, patience) for front in self._fronts.values()):
-                    self._tell_unseated(worker)
+                    self._report_unseated(worker)
             case Gone(worker=worker):
                 for front in self._fronts.values():
                     front.bury(worker)
@@ -175,16 +175,16 @@ class Proxy:
         cpu, now = time.process_time(), self._clock()
         return Told(number, figures(front.dispatch, len(front.clients), front.drops, uptime, cpu, now))
 
-    def _tell_overdue(self, worker: int, holds_others: bool) -> None:
+    def _report_overdue(self, worker: int, holds_others: bool) -> None:
         self._pipe.send(Overdue(worker, holds_others))
 
-    def _tell_held_up(self, front: Front) -> None:
+    def _report_held_up(self, front: Front) -> None:
         for ticket in front.dispatch.workers.held_up(front.now):
             assert ticket.seat is not None
             seconds, requests = round(front.now - ticket.given, 1), len(ticket.seat.held)
             self._pipe.send(HeldUp(ticket.seat.worker, ticket.cmd, seconds, requests))
 
-    def _tell_unseated(self, worker: int) -> None:
+    def _report_unseated(self, worker: int) -> None:
         self._pipe.send(Unseated(worker))
 
 

@@ -44,7 +44,7 @@ class TakeSeat(PipeMessage, frozen=True):
 
 
 class Dismiss(PipeMessage, frozen=True):
-    """To a proxy: give this worker nothing more, and tell it to end when it has done what it holds."""
+    """To a proxy: give this worker nothing more, and ask it to end when it has done what it holds."""
 
     worker: int
     patience: float
@@ -58,7 +58,7 @@ class Gone(PipeMessage, frozen=True):
 
 
 class Close(PipeMessage, frozen=True):
-    """To a proxy: take no new connections and no new requests; tell when those that are here are done."""
+    """To a proxy: take no new connections and no new requests; report when the present ones are done."""
 
 
 class Ask(PipeMessage, frozen=True):
@@ -77,7 +77,7 @@ class Clear(PipeMessage, frozen=True):
 
 
 class Told(PipeMessage, frozen=True):
-    """From a proxy: the answer to what was asked under this number."""
+    """From a proxy: the answer to the question of this number."""
 
     number: int
     figures: ProxyFigures | None = None
@@ -86,7 +86,7 @@ class Told(PipeMessage, frozen=True):
 
 
 class Unseated(PipeMessage, frozen=True):
-    """From a proxy: the worker to dismiss is not here, or has answered all it had and was told to end."""
+    """From a proxy: the worker to dismiss is not here, or has answered all it had and was asked to end."""
 
     worker: int
 
@@ -108,4 +108,4 @@ class HeldUp(PipeMessage, frozen=True):
 
 
 class Idle(PipeMessage, frozen=True):
-    """From a proxy that was told to close: no request is here."""
+    """From a proxy that is closing: no request is left."""

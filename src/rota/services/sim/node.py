@@ -338,7 +338,7 @@ class SimProxy:
 
 
 class SimNode:
-    """The agent: it mans the groups of the wanted generation, and tells the proxies whose workers get the requests."""
+    """The agent: it mans the groups of the wanted generation, and sends the proxies whose workers get the requests."""
 
     def __init__(
         self, random: Random, observer: ServiceObserver, summary: ServiceSpec, make: Callable[[Table], Dispatch]

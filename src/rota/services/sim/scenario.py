@@ -152,7 +152,7 @@ class ServicesScenario:
         await self.recover()
 
     def serve(self, process: SimProcess | None = None) -> None:
-        """A node begins to serve, in a process if there is one; whoever had a connection before has lost it."""
+        """A node begins to serve, in a process if there is one; earlier connections are lost."""
         for client in self._connected:
             client.is_gone = True
         self._connected.clear()
@@ -218,7 +218,7 @@ class ServicesScenario:
 
     def _clear(self) -> None:
         self._world.tell("the queues are cleared")
-        self._tell_proxies(SimProxy.clear)
+        self._order_proxies(SimProxy.clear)
 
     async def _reload_calmly(self) -> None:
         for _ in range(2):
@@ -236,11 +236,11 @@ class ServicesScenario:
 
     async def _stop(self) -> None:
         self._world.tell("the service stops")
-        self._inside(lambda: self._tell_proxies(SimProxy.stop))
+        self._inside(lambda: self._order_proxies(SimProxy.stop))
         await asyncio.sleep(self._random.uniform(0.0, DRAIN.total_seconds()))
-        self._inside(lambda: self._tell_proxies(SimProxy.give_up))
+        self._inside(lambda: self._order_proxies(SimProxy.give_up))
 
-    def _tell_proxies(self, what: Callable[[SimProxy], None]) -> None:
+    def _order_proxies(self, what: Callable[[SimProxy], None]) -> None:
         for proxy in self._node.proxies:
             proxy.from_agent.send(partial(what, proxy))
 

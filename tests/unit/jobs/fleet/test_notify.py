@@ -1,4 +1,4 @@
-"""Telling nodes of their runs: what comes back goes elsewhere, and what may have begun stays."""
+"""Notifier nodes of their runs: what comes back goes elsewhere, and what may have begun stays."""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import pytest
 from rota.jobs.core.due import new_run
 from rota.jobs.core.outcome import bind
 from rota.jobs.core.records import Cause, JobSpec, order_for
-from rota.jobs.fleet.telling import Bound, Telling
+from rota.jobs.fleet.notify import Bound, Notifier
 from rota.jobs.fleet.view import Live
 from rota.kit.time import virtual
 from rota.link.records import Accepted, AttemptRefused, StartAttempt
@@ -38,17 +38,17 @@ class Line:
         return [Accepted() for _ in starts]
 
 
-def told(line: Line) -> Telling:
+def told(line: Line) -> Notifier:
     """What became of a run that a node was told of."""
 
-    async def story() -> Telling:
+    async def story() -> Notifier:
         link: Any = line
-        telling = Telling(lambda _: link, lambda _: True, CLOCK, lambda *_: None)
+        notifier = Notifier(lambda _: link, lambda _: True, CLOCK, lambda *_: None)
         run = bind(new_run(JOB, NOW, Cause.SCHEDULE, NOW), N2, SessionId("s"), NOW)
-        telling.tell([Bound(Live(run, Revision(5)), order_for(run, JOB, Revision(5)))])
+        notifier.notify([Bound(Live(run, Revision(5)), order_for(run, JOB, Revision(5)))])
         await asyncio.sleep(10)
-        await telling.close()
-        return telling
+        await notifier.close()
+        return notifier
 
     return virtual.run(story())
 
