@@ -26,14 +26,14 @@ def flags(
 
     def give(command: F) -> F:
         for option in reversed(options):
-            told = text(option, docs.get(option.field, ""), options)
+            described = text(option, docs.get(option.field, ""), options)
             command = click.option(
                 flag(option),
                 option.name,
                 type=_type(option),
                 metavar=word(option),
                 multiple=is_repeated(option),
-                help=_help(option, told),
+                help=_help(option, described),
                 shell_complete=completed.get(option.name),
             )(command)
         return command
@@ -70,8 +70,8 @@ def is_repeated(option: Option) -> bool:
 def text(option: Option, doc: str, options: Sequence[Option]) -> str:
     """What its field says, with the flags of other options where that names them."""
     spelled = {each.name: flag(each) for each in options}
-    told = re.sub(r"(?<=`)\w+(?=`)", lambda name: spelled.get(name[0], name[0]), doc)
-    return f"{told} May be repeated." if is_repeated(option) else told
+    described = re.sub(r"(?<=`)\w+(?=`)", lambda name: spelled.get(name[0], name[0]), doc)
+    return f"{described} May be repeated." if is_repeated(option) else described
 
 
 def default(option: Option) -> str:
@@ -93,9 +93,9 @@ def _type(option: Option) -> Any:
     return int if option.type is int else str
 
 
-def _help(option: Option, told: str) -> str:
+def _help(option: Option, described: str) -> str:
     shown = default(option)
-    return told.replace("`", "") + (f"  [default: {shown}]" if shown else "")
+    return described.replace("`", "") + (f"  [default: {shown}]" if shown else "")
 
 
 def _pairs(option: str, texts: Sequence[str]) -> dict[str, str]:

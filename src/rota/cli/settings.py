@@ -321,12 +321,12 @@ class _SettingType(ParamType[Any]):
 
 
 def _flag(option: SettingOption) -> Callable[[F], F]:
-    """The click option of an option. Whether it was given must show, so click is told of no default."""
+    """The click option of an option. Whether it was given must show, so click gets no default."""
     kind: ParamType[Any]
     notes = [f"env: {option.variable}", *([f"default: {option.shown}"] if option.shown else [])]
-    told = f"{option.doc}  [{'; '.join(notes)}]"
+    shown = f"{option.doc}  [{'; '.join(notes)}]"
     if option.kind is bool:
-        return click.option(option.flag, option.parameter, is_flag=True, default=None, help=told)
+        return click.option(option.flag, option.parameter, is_flag=True, default=None, help=shown)
     if option.choices:
         kind = click.Choice(option.choices)
     elif option.kind is Path:
@@ -334,7 +334,7 @@ def _flag(option: SettingOption) -> Callable[[F], F]:
     else:
         kind = _SettingType(option)
     metavar = None if option.choices else option.word
-    return click.option(option.flag, option.parameter, type=kind, metavar=metavar, help=told)
+    return click.option(option.flag, option.parameter, type=kind, metavar=metavar, help=shown)
 
 
 class _File(msgspec.Struct, frozen=True):

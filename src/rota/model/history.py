@@ -17,6 +17,6 @@ class HistoryNote(msgspec.Struct, frozen=True, kw_only=True):
 
 @stored()
 class HistoryNotes(msgspec.Struct, frozen=True, kw_only=True):
-    """Some of them, the oldest first: a store does not tell how old its history is."""
+    """Some notes, the oldest first: a store does not record how old its history is."""
 
     notes: tuple[HistoryNote, ...]

@@ -157,7 +157,7 @@ class SimWork:
         self._grace = min(self._grace, GRACE)
 
     def status(self) -> NodeStatus:
-        """As a node tells it."""
+        """The status as a node reports it."""
         return status_of("sim", KINDS)
 
 

@@ -69,8 +69,8 @@ class Sink(Protocol):
        most `window` repeats for each break. A shard is what an adapter keeps in order together; a resource is in one.
     4. At most `window` messages are under way. `publish` waits beyond that, first come, first served. It takes a whole
        batch or, when it raises or is cancelled, nothing of it. A batch longer than the window is Invalid.
-    5. Each message that was taken has one outcome: confirmed, or rejected with the reason. None is told twice, and
-       none is dropped silently. What is not told when the sink is closed may have been delivered or not.
+    5. Each message that was taken has one outcome: confirmed, or rejected with the reason. None is reported twice, and
+       none is dropped silently. A message without an outcome when the sink is closed may have been delivered or not.
     6. An outage only delays, and `trouble` says why. What the server refuses until an operator fixes it (login, rights,
        a missing place) is raised as Denied or Invalid when the sink is opened, and by `publish` and `flush` if it
        comes up later; the sink goes on trying, and keeps what it has taken.

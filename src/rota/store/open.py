@@ -55,7 +55,7 @@ async def open_store(
 
 async def _opened_in_the_end(url: urls.StoreUrl, opening: Callable[[], Awaitable[Store]]) -> Store:
     """The store, however often it breaks off; Unavailable if it was never reached."""
-    waits, told, was_reached = delays(*RETRY, random), "", False
+    waits, logged, was_reached = delays(*RETRY, random), "", False
     while True:
         try:
             return await opening()
@@ -63,9 +63,9 @@ async def _opened_in_the_end(url: urls.StoreUrl, opening: Callable[[], Awaitable
             was_reached = was_reached or isinstance(error, BrokenOff)
             if not was_reached:
                 raise
-            if str(error) != told:
-                told = str(error)
-                log.warning("store not open yet", extra={"store": str(url), "why": told})
+            if str(error) != logged:
+                logged = str(error)
+                log.warning("store not open yet", extra={"store": str(url), "why": logged})
         await asyncio.sleep(next(waits).total_seconds())
 
 

@@ -40,7 +40,7 @@ class _Scenarios(click.Group):
 def command() -> None:
     """Run a fleet in virtual time, with faults, from seed numbers; or one of your own, drawn in a file.
 
-    The same seed tells the same story each time, on any machine.
+    The same seed gives the same run each time, on any machine.
 
     Example: rota simulate fleet.toml --kill n1,n2
     """

@@ -171,8 +171,8 @@ class NodeProcesses:
             loop.add_signal_handler(number, self._stop, number)
         loop.add_signal_handler(signal.SIGHUP, self._pass_on, signal.SIGHUP)
         keeping = [asyncio.create_task(node.keep(self._asked), name=node.name) for node in self._nodes]
-        telling = asyncio.create_task(report_when_ready(self._nodes, self._screen, began), name="ready")
-        beside = [telling]
+        reporting = asyncio.create_task(report_when_ready(self._nodes, self._screen, began), name="ready")
+        beside = [reporting]
         if self._watched is not None:
             beside.append(asyncio.create_task(self._reload_when_changed(self._watched), name="reload"))
         try:

@@ -36,7 +36,7 @@ class FleetClient(Protocol):
     def each(
         self, operation: Callable[Concatenate[Store, P], AsyncGenerator[T, None]], /, *args: P.args, **kwargs: P.kwargs
     ) -> AsyncGenerator[T, None]:
-        """What an operation tells that goes on."""
+        """What a streaming operation yields."""
 
     async def now(self) -> datetime:
         """The store's clock."""
@@ -61,7 +61,7 @@ class StoreFleet:
     def each(
         self, operation: Callable[Concatenate[Store, P], AsyncGenerator[T, None]], /, *args: P.args, **kwargs: P.kwargs
     ) -> AsyncGenerator[T, None]:
-        """What an operation tells that goes on."""
+        """What a streaming operation yields."""
         return operation(self._store, *args, **kwargs)
 
     async def now(self) -> datetime:

@@ -147,7 +147,7 @@ class DoorFleet:
     async def each(
         self, operation: Callable[Concatenate[Store, P], AsyncGenerator[T, None]], /, *args: P.args, **kwargs: P.kwargs
     ) -> AsyncGenerator[T, None]:
-        """What an operation tells that goes on."""
+        """What a streaming operation yields."""
         going: dict[str, Callable[..., AsyncGenerator[Any, None]]] = {
             "watch_resources": self._watch_resources,
             "watch_events": self._watch_events,
@@ -169,8 +169,8 @@ class DoorFleet:
     async def who(self) -> tuple[str, str]:
         """The caller's name and access, as the server knows them."""
         answer = await self._request("GET", "/v1/session", (), None, {}, timedelta())
-        told = msgspec.json.decode(answer.content, type=dict[str, str])
-        return told["name"], told["access"]
+        session = msgspec.json.decode(answer.content, type=dict[str, str])
+        return session["name"], session["access"]
 
     async def steer(self, node: str, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         """A node's answer to what only that node can answer."""
@@ -298,8 +298,8 @@ class DoorFleet:
     ) -> AsyncGenerator[tuple[Happened, ...], None]:
         given = {"kind": list(kinds), "node": node, "limit": limit, "after": after}
         async for event, data, resume in self._events("/v1/events/watch", given):
-            told = msgspec.json.decode(data, type=Event) if event == What.HAPPENED else None
-            yield (Happened(event=told, resume=resume),)
+            happened = msgspec.json.decode(data, type=Event) if event == What.HAPPENED else None
+            yield (Happened(event=happened, resume=resume),)
 
     async def _events(
         self, path: str, given: Mapping[str, object]
@@ -369,10 +369,10 @@ class DoorFleet:
     ) -> httpx2.Response:
         timeout = httpx2.Timeout(PATIENCE + wait.total_seconds(), connect=CONNECT)
         content = None if body is None else msgspec.json.encode(body)
-        told = {**headers, **({"content-type": "application/json"} if content is not None else {})}
+        all_headers = {**headers, **({"content-type": "application/json"} if content is not None else {})}
         try:
             answer = await self._client.request(
-                method, path, params=query, content=content, headers=told, timeout=timeout
+                method, path, params=query, content=content, headers=all_headers, timeout=timeout
             )
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             raise Unavailable(f"{self._server.url} was not reached ({_why(error)}); is a node running there?") from None

@@ -42,11 +42,11 @@ def encode(record: object, kind: Any) -> Message:
     """A record as a message."""
     known: Any = type(record)
     make, parts = _plan(known, kind)
-    told: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, get, convert in parts:
         if (value := get(record)) is not None:
-            told[name] = value if convert is None else convert(value)
-    return make(**told)
+            fields[name] = value if convert is None else convert(value)
+    return make(**fields)
 
 
 @cache
@@ -85,10 +85,10 @@ def _converter(field: FieldDescriptor) -> Part | None:
     if is_map(field):
         entry: Any = field.message_type
         value = _one(entry.fields_by_name["value"])
-        return None if value is None else lambda told: {name: value(each) for name, each in told.items()}
+        return None if value is None else lambda entries: {name: value(each) for name, each in entries.items()}
     one = _one(field)
     if is_list(field):
-        return None if one is None else lambda told: [one(each) for each in told]
+        return None if one is None else lambda items: [one(each) for each in items]
     return one
 
 
@@ -100,25 +100,25 @@ def _one(field: FieldDescriptor) -> Part | None:
         return timestamp
     if kind.full_name == _DURATION:
         return span
-    return lambda told: encode(told, kind)
+    return lambda record: encode(record, kind)
 
 
-def _json(told: Any) -> str:
-    return msgspec.json.encode(told).decode()
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def timestamp(at: datetime) -> Timestamp:
     """A time."""
-    told = Timestamp()
-    told.FromDatetime(at.astimezone(UTC))
-    return told
+    stamp = Timestamp()
+    stamp.FromDatetime(at.astimezone(UTC))
+    return stamp
 
 
 def span(duration: timedelta | str) -> Duration:
     """A duration, also one written as text such as `10s`."""
-    told = Duration()
-    told.FromTimedelta(durations.parse(duration) if isinstance(duration, str) else duration)
-    return told
+    length = Duration()
+    length.FromTimedelta(durations.parse(duration) if isinstance(duration, str) else duration)
+    return length
 
 
 # Requests
@@ -131,18 +131,18 @@ def given(request: Message, name: str) -> Any:
 
 def from_duration(request: Message, name: str) -> timedelta | None:
     """A field that is a duration, if it was given."""
-    told: Duration | None = given(request, name)
+    length: Duration | None = given(request, name)
     try:
-        return None if told is None else told.ToTimedelta()
+        return None if length is None else length.ToTimedelta()
     except (ValueError, OverflowError):
         raise Invalid(f"{name} is not a possible duration; use at most a minute") from None
 
 
 def from_time(request: Message, name: str) -> datetime | None:
     """A field that is a time, if it was given."""
-    told: Timestamp | None = given(request, name)
+    stamp: Timestamp | None = given(request, name)
     try:
-        return None if told is None else told.ToDatetime(tzinfo=UTC)
+        return None if stamp is None else stamp.ToDatetime(tzinfo=UTC)
     except (ValueError, OverflowError):
         raise Invalid(f"{name} is no time that there can be; it must lie in the years 1 to 9999") from None
 
@@ -182,7 +182,7 @@ def _reader(field: FieldDescriptor) -> Callable[[Message], Any]:
         kind: Any = field.message_type
         readers: dict[str, Callable[[Message, str], Any]] = {_TIMESTAMP: from_time, _DURATION: from_duration}
         read = readers.get(kind.full_name, _nested)
-        return lambda request: LEFT_OUT if (told := read(request, name)) is None else told
+        return lambda request: LEFT_OUT if (found := read(request, name)) is None else found
     return _plain(field)
 
 

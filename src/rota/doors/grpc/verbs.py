@@ -51,10 +51,10 @@ def _answer(verb: Verb, described: MethodDescriptor) -> Callable[[GrpcCall, Any]
         if verb.is_noted:
             call.note(verb.note(given))
         while True:
-            told = _written(verb, request, given, await verb.ask(call, given), kind)
+            message = _written(verb, request, given, await verb.ask(call, given), kind)
             limit = given.get("limit", PAGE)
-            if verb.name not in _SHRINKING or told.ByteSize() <= LARGEST or limit == 1:
-                return told
+            if verb.name not in _SHRINKING or message.ByteSize() <= LARGEST or limit == 1:
+                return message
             given["limit"] = limit // 2
 
     return answer

@@ -74,10 +74,10 @@ ODD |= {
     ("rota.v1.ResourceStatus", "places"): _places,
     ("rota.v1.ResourceStatus", "state"): state_of,
     ("rota.v1.ResourceStatus", "running"): attrgetter("running"),
-    ("rota.v1.LabelsSet", "labels"): lambda told: {
-        name: each for name, each in told.labels.items() if each is not None
+    ("rota.v1.LabelsSet", "labels"): lambda labels: {
+        name: each for name, each in labels.labels.items() if each is not None
     },
-    ("rota.v1.LabelsSet", "removed"): lambda told: [name for name, each in told.labels.items() if each is None],
+    ("rota.v1.LabelsSet", "removed"): lambda labels: [name for name, each in labels.labels.items() if each is None],
     ("rota.v1.Hook", "delivered"): attrgetter("status.delivered"),
     ("rota.v1.Hook", "failed"): attrgetter("status.failed"),
     ("rota.v1.Hook", "error"): lambda hook: joined(hook.status.error, hook.status.output),
@@ -109,15 +109,15 @@ ELSEWHERE |= {
 }  # fmt: skip
 
 
-def from_tally(told: api_pb2.ResourceTally) -> ResourceTally:
+def from_tally(tally: api_pb2.ResourceTally) -> ResourceTally:
     """The message counts of a resource, as another node answered them."""
     return ResourceTally(
-        kind=told.kind,
-        resource=told.resource,
-        unique=told.unique,
-        duplicates=told.duplicates,
-        seen_by_one=told.seen_by_one,
-        last_s=given(told, "last_s"),
+        kind=tally.kind,
+        resource=tally.resource,
+        unique=tally.unique,
+        duplicates=tally.duplicates,
+        seen_by_one=tally.seen_by_one,
+        last_s=given(tally, "last_s"),
     )
 
 

@@ -139,9 +139,9 @@ async def content(request: Request) -> bytes:
 
 
 async def _content(request: Request) -> bytes:
-    told = request.headers.get("content-length", "")
+    length = request.headers.get("content-length", "")
     too_large = RotaError(f"the body is larger than {LARGEST} bytes; send less", code="too_large")
-    if told.isdigit() and int(told) > LARGEST:
+    if length.isdigit() and int(length) > LARGEST:
         raise too_large
     content = bytearray()
     try:
@@ -169,55 +169,55 @@ def check_parameters(request: Request, known: tuple[str, ...]) -> None:
 
 def version(request: Request) -> int | None:
     """The version that If-Match names; None if any will do."""
-    told = request.headers.get("if-match", "*").strip()
-    if told == "*":
+    wanted = request.headers.get("if-match", "*").strip()
+    if wanted == "*":
         return None
-    if not (found := _VERSION.fullmatch(told)):
-        raise Invalid(f'If-Match is {told}; it must be one version, like "12", or *')
+    if not (found := _VERSION.fullmatch(wanted)):
+        raise Invalid(f'If-Match is {wanted}; it must be one version, like "12", or *')
     return int(found[1])
 
 
 def count(request: Request, name: str, default: int) -> int:
     """A parameter that is a whole number."""
-    told = request.query_params.get(name)
-    if told is None:
+    given = request.query_params.get(name)
+    if given is None:
         return default
-    if not (told.isascii() and told.isdigit() and len(told) < 10):
-        raise Invalid(f'{name} is "{told}"; it must be a whole number')
-    return int(told)
+    if not (given.isascii() and given.isdigit() and len(given) < 10):
+        raise Invalid(f'{name} is "{given}"; it must be a whole number')
+    return int(given)
 
 
 def flag(request: Request, name: str) -> bool:
     """A parameter that is true or false; false if it was not given."""
-    told = request.query_params.get(name, "false")
-    if told not in ("true", "false"):
-        raise Invalid(f'{name} is "{told}"; it must be true or false')
-    return told == "true"
+    given = request.query_params.get(name, "false")
+    if given not in ("true", "false"):
+        raise Invalid(f'{name} is "{given}"; it must be true or false')
+    return given == "true"
 
 
 def duration(request: Request, name: str) -> timedelta | None:
     """A parameter that is a duration, if it was given."""
-    told = request.query_params.get(name)
+    given = request.query_params.get(name)
     try:
-        return None if told is None else durations.parse(told)
+        return None if given is None else durations.parse(given)
     except ValueError as error:
         raise Invalid(f"{name}: {error}") from None
 
 
 def time(request: Request, name: str) -> datetime | None:
     """A parameter that is a time, if it was given."""
-    told = request.query_params.get(name)
-    return None if told is None else moment(name, told)
+    given = request.query_params.get(name)
+    return None if given is None else moment(name, given)
 
 
-def moment(name: str, told: object) -> datetime:
+def moment(name: str, given: object) -> datetime:
     """Parse a time from a request."""
     try:
-        found = datetime.fromisoformat(told) if isinstance(told, str) else None
+        found = datetime.fromisoformat(given) if isinstance(given, str) else None
     except ValueError:
         found = None
     if found is None or found.tzinfo is None:
-        shown = f'"{told}"' if isinstance(told, str) else "missing" if told is None else "no text"
+        shown = f'"{given}"' if isinstance(given, str) else "missing" if given is None else "no text"
         raise Invalid(f"{name} is {shown}; it must be a time with its zone, like 2026-01-31T12:00:00Z")
     return found
 

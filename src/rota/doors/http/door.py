@@ -242,10 +242,10 @@ class _HttpConnection(H11Protocol):
 
     def _refuse(self, code: str, sentence: str) -> None:
         """Answer with an error and close the connection."""
-        told = problems.answer(code, sentence, {"connection": "close"})
-        head = f"HTTP/1.1 {told.status_code} {HTTPStatus(told.status_code).phrase}\r\n".encode()
-        lines = b"".join(name + b": " + value + b"\r\n" for name, value in told.raw_headers)
-        self.transport.write(head + lines + b"\r\n" + bytes(told.body))
+        refusal = problems.answer(code, sentence, {"connection": "close"})
+        head = f"HTTP/1.1 {refusal.status_code} {HTTPStatus(refusal.status_code).phrase}\r\n".encode()
+        lines = b"".join(name + b": " + value + b"\r\n" for name, value in refusal.raw_headers)
+        self.transport.write(head + lines + b"\r\n" + bytes(refusal.body))
         self.transport.close()
 
     def handle_events(self) -> None:

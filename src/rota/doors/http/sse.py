@@ -91,22 +91,22 @@ async def _gone(receive: Receive) -> None:
 
 def encode(batch: Iterable[ServerEvent] | None) -> bytes:
     """A batch as it is sent."""
-    return KEEP_ALIVE if batch is None else b"".join(_encoded(told) for told in batch)
+    return KEEP_ALIVE if batch is None else b"".join(_encoded(event) for event in batch)
 
 
-def _encoded(told: ServerEvent) -> bytes:
-    id = b"" if told.id is None else b"id: %d\n" % told.id
-    return b"event: %s\n%sdata: %s\n\n" % (told.event.encode(), id, msgspec.json.encode(told.data))
+def _encoded(event: ServerEvent) -> bytes:
+    id = b"" if event.id is None else b"id: %d\n" % event.id
+    return b"event: %s\n%sdata: %s\n\n" % (event.event.encode(), id, msgspec.json.encode(event.data))
 
 
 def resumed_after(call: HttpCall) -> Revision | None:
     """The id after which a client resumes: that of the header, for a browser that reconnects, or of the parameter."""
-    for name, told in (
+    for name, text in (
         ("Last-Event-ID", call.request.headers.get("last-event-id")),
         ("after", call.request.query_params.get("after")),
     ):
-        if told:
-            if not (told.isascii() and told.isdigit() and len(told) <= 18):
-                raise Invalid(f'{name} is "{told[:40]}"; it must be the id of an event that was sent, or be left out')
-            return Revision(int(told))
+        if text:
+            if not (text.isascii() and text.isdigit() and len(text) <= 18):
+                raise Invalid(f'{name} is "{text[:40]}"; it must be the id of an event that was sent, or be left out')
+            return Revision(int(text))
     return None

@@ -136,26 +136,26 @@ _QUERY: Mapping[Sort, Callable[[Request, str], Any]] = {
 
 
 def _in_body(verb: Verb, call: HttpCall, field: VerbField, body: Mapping[str, Any]) -> Any:
-    key, told = field.key, body.get(field.key)
+    key, value = field.key, body.get(field.key)
     if field.sort is Sort.TIME:
-        return calls.moment(key, told)
-    if key not in body or (told is None and field.sort in _TYPES and (field.is_nullable or field.is_needed)):
+        return calls.moment(key, value)
+    if key not in body or (value is None and field.sort in _TYPES and (field.is_nullable or field.is_needed)):
         if field.is_needed:
             raise Invalid(_refusal(verb, call, key) or f"{key} is missing; {_must_be(field)}")
         return _LEFT_OUT
-    if field.sort is Sort.SPAN and isinstance(told, str):
+    if field.sort is Sort.SPAN and isinstance(value, str):
         try:
-            return durations.parse(told)
+            return durations.parse(value)
         except ValueError as error:
             raise Invalid(f"{key}: {error}") from None
-    if field.sort in _TYPES and not isinstance(told, _TYPES[field.sort][0]):
-        raise Invalid(_refusal(verb, call, key) or f"{key} is {_shown(told)}; {_must_be(field)}")
-    return told
+    if field.sort in _TYPES and not isinstance(value, _TYPES[field.sort][0]):
+        raise Invalid(_refusal(verb, call, key) or f"{key} is {_shown(value)}; {_must_be(field)}")
+    return value
 
 
-def _shown(told: object) -> str:
+def _shown(value: object) -> str:
     """A value for a sentence, shortened if it is long."""
-    text = repr(told)
+    text = repr(value)
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
 
 

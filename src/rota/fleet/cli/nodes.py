@@ -295,9 +295,9 @@ def _row(node: NodeView) -> tuple[str, ...]:
     name = f"{node.id} *" if node.leads else node.id
     up = "gone" if not node.is_up else "?" if node.age_s is None else durations.render(timedelta(seconds=node.age_s))
     closed = ", ".join(
-        f"{word}: {told.why}" if told.why else word
-        for word, told in (("drained", node.drain), ("cordoned", node.cordon))
-        if told
+        f"{word}: {mark.why}" if mark.why else word
+        for word, mark in (("drained", node.drain), ("cordoned", node.cordon))
+        if mark
     )
     slots = f"{node.used}/{node.slots}" if node.role else str(node.used)
     if node.slots_set:

@@ -43,28 +43,28 @@ def command(thing: str, name: str | None, fleet: FleetTarget) -> None:
     Example: rota why run report/20261116T030000.000Z
     """
     if name is None:
-        told = ask(fleet, why_thing, thing)
+        answer = ask(fleet, why_thing, thing)
     elif thing in NAMED:
-        told = ask(fleet, NAMED[thing], name)
+        answer = ask(fleet, NAMED[thing], name)
     else:
         raise click.UsageError(f"a name comes after {', '.join(NAMED)} only; for a resource write {thing}/{name}")
-    tables.answer(told)
-    for line in _lines(told):
+    tables.answer(answer)
+    for line in _lines(answer):
         tables.say(line)
 
 
-def _lines(told: Why) -> Iterator[str]:
-    yield f"{told.thing}: {told.says}"
-    for node, why in told.chosen.items():
+def _lines(answer: Why) -> Iterator[str]:
+    yield f"{answer.thing}: {answer.says}"
+    for node, why in answer.chosen.items():
         yield f"  on {node}: {why}"
-    for thing, why in told.refusals.items():
-        yield f"  not {'on ' if '/' in told.thing else ''}{thing}: {why}"
-    for node, what in told.remedies.items():
+    for thing, why in answer.refusals.items():
+        yield f"  not {'on ' if '/' in answer.thing else ''}{thing}: {why}"
+    for node, what in answer.remedies.items():
         yield f"  would go on {node}, if you {what}"
-    for hint in told.reasons:
-        if hint not in told.says:  # a node's are in the sentence already
+    for hint in answer.reasons:
+        if hint not in answer.says:  # a node's are in the sentence already
             yield f"  {hint}"
-    for task in told.holds[:HELD]:
+    for task in answer.holds[:HELD]:
         yield f"  has {task}"
-    if len(told.holds) > HELD:
-        yield f"  and {len(told.holds) - HELD} more"
+    if len(answer.holds) > HELD:
+        yield f"  and {len(answer.holds) - HELD} more"

@@ -125,14 +125,14 @@ class EventLog:
     async def _write_a_batch(self) -> None:
         """Write the oldest events; returns when they are in the store, and not before."""
         self._take()
-        waits, told = delays(*LAG, self._jitter), ""
+        waits, logged = delays(*LAG, self._jitter), ""
         while self._sending:
             try:
                 await self._try()
             except (Unavailable, Unknown, Denied) as error:
-                if str(error) != told:
-                    told = str(error)
-                    log.warning("events not written yet", extra={"node": self._node, "why": told})
+                if str(error) != logged:
+                    logged = str(error)
+                    log.warning("events not written yet", extra={"node": self._node, "why": logged})
                 await asyncio.sleep(next(waits).total_seconds())
         if not self._waiting and not self._untold:
             self._news.clear()

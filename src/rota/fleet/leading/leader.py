@@ -187,7 +187,7 @@ def _seen(entry: Entry | None) -> LeaderKeyState | None:
         return None
     try:
         return LeaderKeyState(codec.decode(Leader, entry.value), TermNumber(entry.created))
-    except Invalid as error:  # a newer Rota leads: we cannot tell who it is, only that it is not us
+    except Invalid as error:  # a newer Rota leads: it is not known which node, only that it is not this one
         log.warning("leader not understood", extra={"why": str(error)})
         unknown = Leader(node=NodeId("unknown"), session=SessionId("unknown"), since=datetime.min.replace(tzinfo=UTC))
         return LeaderKeyState(unknown, TermNumber(entry.created))

@@ -8,7 +8,7 @@ even if the sender still believes that it leads. The check of the lease before s
 (`compact`) has no fence; doing that twice, or late, does no harm.
 
 Revisions are counted by each store for itself. A restored store may come to have a leader key at the very revision of
-a term of the store it was copied from; the incarnation, whose key is named at random, tells them apart.
+a term of the store it was copied from; the incarnation, whose key has a random name, distinguishes them.
 """
 
 from collections.abc import Iterable

@@ -209,7 +209,7 @@ class _Checks:
         try:
             await link.check(timeout=self._timeout)
         except NotMe:
-            return _NOBODY  # it began anew, which the store will tell us; this says nothing of its new life
+            return _NOBODY  # it has a new session, which the store will show; this check says nothing about it
         except Denied as error:  # it is there; only it does not know our token
             if node not in self._denied:
                 self._denied.add(node)

@@ -114,7 +114,7 @@ async def join(
     has nodes on other machines that could not call this one. A node that `has_been_in` the fleet is not refused for the
     last reason: that would end its running work.
     """
-    patience, told = TakeoverWait(clock), ""
+    patience, logged = TakeoverWait(clock), ""
     waits = delays(timedelta(milliseconds=100), identity.lease_ttl / 5, jitter)
     while True:
         try:
@@ -122,9 +122,9 @@ async def join(
                 return session
         except (Conflict, Unavailable, Unknown, LeaseLost) as error:
             patience.check(error)
-            if str(error) != told:
-                told = str(error)
-                log.warning("not joined yet", extra={"node": identity.node, "why": told})
+            if str(error) != logged:
+                logged = str(error)
+                log.warning("not joined yet", extra={"node": identity.node, "why": logged})
         await asyncio.sleep(next(waits).total_seconds())
 
 

@@ -2,7 +2,7 @@
 
 A rule may refuse nodes, and score those it does not refuse. It is asked once for each class of demands and each node,
 not for each task: `about` says what of a demand the rule looks at, and demands for which it says the same are in one
-class. So a rule costs what there is to tell apart.
+class. So the cost of a rule grows with the number of distinct answers.
 
 A rule that raises an error is left out there, and the placement says so: a mistake in a rule must not stop the fleet.
 """
@@ -54,17 +54,17 @@ class Rulings:
     def refusal(self, about: tuple[Hashable, ...], place: Place) -> str:
         """Why a rule refuses a node, with the rule's name; empty if none does."""
         if (about, place.id) not in self._refusals:
-            said = ((name, self._asked(name, "", rule.refuse, told, place)) for name, rule, told in self._each(about))
+            said = ((name, self._asked(name, "", rule.refuse, key, place)) for name, rule, key in self._each(about))
             self._refusals[about, place.id] = next((f"rule {name}: {why}" for name, why in said if why), "")
         return self._refusals[about, place.id]
 
     def score(self, about: tuple[Hashable, ...], place: Place) -> float:
         """All scores together."""
-        return sum(self._asked(name, 0.0, _scored, rule, told, place) for name, rule, told in self._each(about))
+        return sum(self._asked(name, 0.0, _scored, rule, key, place) for name, rule, key in self._each(about))
 
     def _each(self, about: tuple[Hashable, ...]) -> Iterator[tuple[str, Rule, Hashable]]:
-        for (name, rule), told in zip(self._rules.items(), about, strict=True):
-            yield name, rule, told
+        for (name, rule), key in zip(self._rules.items(), about, strict=True):
+            yield name, rule, key
 
     def _asked(self, name: str, default: T, ask: Callable[..., T], *arguments: object) -> T:
         try:
@@ -77,9 +77,9 @@ class Rulings:
 
 
 def _hashed(rule: Rule, demand: Demand) -> Hashable:
-    told = rule.about(demand)
-    hash(told)
-    return told
+    key = rule.about(demand)
+    hash(key)
+    return key
 
 
 def _scored(rule: Rule, about: Hashable, place: Place) -> float:

@@ -177,10 +177,14 @@ def _unfit(hold: AssignedTask, record: ResourceRecord, evicted: Collection[Key],
 
 
 def _is_outdated(hold: AssignedTask, record: ResourceRecord, kind: KindRecord | None) -> bool:
-    told = hold.assignment
-    return (told.spec, told.cost, told.exclusive) != (record.spec, record.cost, is_exclusive(told, kind))
+    assignment = hold.assignment
+    return (assignment.spec, assignment.cost, assignment.exclusive) != (
+        record.spec,
+        record.cost,
+        is_exclusive(assignment, kind),
+    )
 
 
-def is_exclusive(told: Assignment, kind: KindRecord | None) -> bool:
+def is_exclusive(assignment: Assignment, kind: KindRecord | None) -> bool:
     """Is a task exclusive? As its kind says; if no node declares the kind, as its assignment says."""
-    return kind.exclusive if kind else told.exclusive
+    return kind.exclusive if kind else assignment.exclusive

@@ -1,7 +1,7 @@
 """A task worker: one resource task in a process of its own, because it is exclusive or its function is not async.
 
 An async function has the main thread's event loop, with the agent's channel beside it. A sync function has the main
-thread to itself; another thread listens to the agent, and tells it through `task.stopping`, and a third one takes its
+thread to itself; another thread listens to the agent and sets `task.stopping`, and a third one takes its
 messages to the relay.
 
 What a task has emitted is acked, or its time is over, before its end is reported: after the report another task may be

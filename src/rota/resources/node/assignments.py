@@ -177,38 +177,42 @@ async def _give_back(store: Store, node: NodeId, known: AssignmentOrders, work: 
     while True:
         await asyncio.sleep(look)
         returned = work.returned()
-        for task, entry, told in known.leaving(returned):
+        for task, entry, assignment in known.leaving(returned):
             if work.runs(task):
                 continue
             try:
                 writes: list[Write] = [Delete(entry.key)]
                 if task in returned:
-                    writes.append(await _trouble(store, node, told, entry.modified, await store.now(), returned[task]))
+                    writes.append(
+                        await _trouble(store, node, assignment, entry.modified, await store.now(), returned[task])
+                    )
                 await store.commit(*writes, expect=[At(entry.key, entry.modified)])
                 log.info("task given back", extra={"node": node, "task": task, "why": returned.get(task, "asked to")})
             except (Conflict, Unavailable, Unknown) as error:
                 log.debug("task not given back yet", extra={"task": task, "why": str(error)})
 
 
-async def _trouble(store: Store, node: NodeId, told: Assignment, epoch: Revision, now: datetime, why: str) -> Put:
+async def _trouble(store: Store, node: NodeId, assignment: Assignment, epoch: Revision, now: datetime, why: str) -> Put:
     """The note that this node could not keep a task alive, once more if it was so before."""
-    key = keys.trouble(told.kind, told.resource, node)
+    key = keys.trouble(assignment.kind, assignment.resource, node)
     before = understood(Trouble, await store.get(key), log)
     return Put(key, codec.encode(trouble.again(before, node, now, why, epoch)))
 
 
 async def _report_reliefs(store: Store, known: AssignmentOrders, work: TaskRunner, look: float) -> None:
     """Report once for each task that is to relieve another that it runs."""
-    told: dict[str, int] = {}
+    reported: dict[str, int] = {}
     while True:
         await asyncio.sleep(look)
         relieving = known.relieving()
-        told = {task: epoch for task, epoch in told.items() if task in relieving}
-        if all(told.get(task) == entry.modified for task, entry in relieving.items()):
+        reported = {task: epoch for task, epoch in reported.items() if task in relieving}
+        if all(reported.get(task) == entry.modified for task, entry in relieving.items()):
             continue
         running = work.running()
         new = [
-            (task, entry) for task, entry in relieving.items() if task in running and told.get(task) != entry.modified
+            (task, entry)
+            for task, entry in relieving.items()
+            if task in running and reported.get(task) != entry.modified
         ]
         for start in range(0, len(new), TOLD):
             some = new[start : start + TOLD]
@@ -217,7 +221,7 @@ async def _report_reliefs(store: Store, known: AssignmentOrders, work: TaskRunne
             ]
             try:
                 await store.commit(*puts, expect=[At(entry.key, entry.modified) for _, entry in some])
-                told |= {task: entry.modified for task, entry in some}
+                reported |= {task: entry.modified for task, entry in some}
             except (Conflict, Unavailable, Unknown) as error:  # the assignments changed, or it is tried again
                 log.debug("relief not reported yet", extra={"node": known.node, "why": str(error)})
 

@@ -184,11 +184,11 @@ class AmqpConnection(asyncio.Protocol):
 
     def _take(self, frame: Frame) -> None:
         if frame.type == METHOD:
-            told = methods.parse(frame.payload)
+            method = methods.parse(frame.payload)
             if frame.channel in self._listeners:
-                self._on_channel(frame.channel, self._listeners[frame.channel], told)
+                self._on_channel(frame.channel, self._listeners[frame.channel], method)
             else:
-                self._off_channel(frame.channel, told)
+                self._off_channel(frame.channel, method)
         elif frame.type == HEADER and frame.channel in self._returning:
             back = self._returning.pop(frame.channel)
             listener = self._listeners[frame.channel]
@@ -196,14 +196,14 @@ class AmqpConnection(asyncio.Protocol):
         elif frame.type == HEADER or (frame.type == BODY and frame.channel not in self._listeners):
             raise Garbled("the server sent content that was not requested")
 
-    def _on_channel(self, number: int, listener: ChannelListener, told: Told) -> None:
-        match told:
+    def _on_channel(self, number: int, listener: ChannelListener, method: Told) -> None:
+        match method:
             case Ack():
-                listener.acked(told.number, told.is_multiple)
+                listener.acked(method.number, method.is_multiple)
             case Nack():
-                listener.nacked(told.number, told.is_multiple)
+                listener.nacked(method.number, method.is_multiple)
             case Return():
-                self._returning[number] = told
+                self._returning[number] = method
             case methods.ChannelClosed():
                 self.send(methods.channel_close_ok(number))
                 self._forget(number)
@@ -211,37 +211,37 @@ class AmqpConnection(asyncio.Protocol):
                     self._crossed.add(number)
                     self._answer(number, methods.ChannelCloseOk())
                 else:
-                    self._refuse_answer(number, translate(self._settings.shown, told.code, told.text))
-                listener.closed(told.code, told.text)
+                    self._refuse_answer(number, translate(self._settings.shown, method.code, method.text))
+                listener.closed(method.code, method.text)
             case _:
-                self._off_channel(number, told)
+                self._off_channel(number, method)
 
-    def _off_channel(self, number: int, told: Told) -> None:
-        match told:
+    def _off_channel(self, number: int, method: Told) -> None:
+        match method:
             case methods.Closed():
                 self.send(methods.close_ok())
-                self._end(translate(self._settings.shown, told.code, told.text))
+                self._end(translate(self._settings.shown, method.code, method.text))
             case methods.ChannelClosed():
                 self.send(methods.channel_close_ok(number))
-                self._refuse_answer(number, translate(self._settings.shown, told.code, told.text))
+                self._refuse_answer(number, translate(self._settings.shown, method.code, method.text))
             case methods.Blocked():
-                self.blocked = told.why or "no reason given"
+                self.blocked = method.why or "no reason given"
                 self._news.may_send_changed()
             case methods.Unblocked():
                 self.blocked = None
                 self._news.may_send_changed()
             case Ack() | Nack() | Return():
-                raise Garbled(f"the server said {type(told).__name__} on channel {number}, which is not open")
+                raise Garbled(f"the server said {type(method).__name__} on channel {number}, which is not open")
             case methods.ChannelCloseOk() if number in self._crossed:
                 self._crossed.discard(number)
             case _:
-                self._answer(number, told)
+                self._answer(number, method)
 
-    def _answer(self, number: int, told: Told) -> None:
+    def _answer(self, number: int, method: Told) -> None:
         answer = self._answers.get(number)
         if answer is None or answer.done():
-            raise Garbled(f"the server said {type(told).__name__}, which answers nothing")
-        answer.set_result(told)
+            raise Garbled(f"the server said {type(method).__name__}, which answers nothing")
+        answer.set_result(method)
 
     def _refuse_answer(self, number: int, error: RotaError) -> None:
         answer = self._answers.get(number)
@@ -263,15 +263,15 @@ class AmqpConnection(asyncio.Protocol):
         self.send(data)
         try:
             async with asyncio.timeout(self._settings.timeout.total_seconds()):
-                told = await answer
+                method = await answer
         except TimeoutError:
             self._break(f"no answer within {self._settings.timeout}")  # a late one would be taken for another's
             raise self.lost.result() from None
         finally:
             del self._answers[channel]
-        if not isinstance(told, kind):
-            raise Unavailable(f"sink {self._settings.shown}: {type(told).__name__} is no answer to what we asked")
-        return told
+        if not isinstance(method, kind):
+            raise Unavailable(f"sink {self._settings.shown}: {type(method).__name__} is no answer to what we asked")
+        return method
 
     def _agree(self, tune: Tune) -> Tune:
         """The smaller of both sides' limits."""

@@ -176,7 +176,7 @@ class AmqpSink:
         if self._connection is not None:
             await self._connection.close()
 
-    # What shards and the connection tell
+    # Reports of shards and the connection
 
     def confirm(self, messages: list[Message]) -> None:
         """These are confirmed; reported when there is nothing more to read."""

@@ -229,7 +229,7 @@ class EtcdStore:
             raise
 
     async def _compacted(self, asked: Revision) -> Compacted:
-        """The error for a revision that is gone; etcd tells only watchers where history starts."""
+        """The error for a revision that is gone; etcd shows only to watchers where history starts."""
         try:
             async with asyncio.timeout(self._timeout):
                 async with aclosing(self.watch("/", asked)) as commits:

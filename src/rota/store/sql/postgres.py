@@ -1,6 +1,6 @@
 """PostgreSQL: connections, and what only PostgreSQL says.
 
-`postgresql://user@host:5432/database?schema=rota`. The tables live in a schema, `public` unless told otherwise. Commits
+`postgresql://user@host:5432/database?schema=rota`. The tables live in a schema, `public` by default. Commits
 are announced by NOTIFY; a connection of its own listens. Behind a pooler that hands out connections per transaction set
 `?statement_cache_size=0`.
 """

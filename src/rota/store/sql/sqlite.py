@@ -100,16 +100,16 @@ def keep_from_others(path: Path) -> None:
         mode = mode_of(file)
         if mode is None or not mode & stat.S_IRWXO:
             continue
-        told = {"file": str(file), "mode": f"{mode:04o}"}
+        fields = {"file": str(file), "mode": f"{mode:04o}"}
         try:
             file.chmod(mode & ~stat.S_IRWXO)
         except FileNotFoundError:  # the last of its users left just now
             continue
         except OSError as error:
             run = f"chmod o= {shlex.quote(str(file))}"
-            log.warning("others may read the store", extra={**told, "why": error.strerror, "run": run})
+            log.warning("others may read the store", extra={**fields, "why": error.strerror, "run": run})
         else:
-            log.warning("others could read the store, and cannot any more", extra=told)
+            log.warning("others could read the store, and cannot any more", extra=fields)
 
 
 class SqliteDriver:

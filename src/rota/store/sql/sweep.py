@@ -48,7 +48,7 @@ class LeaseRow(NamedTuple):
     renewals: int
     ttl: float
     is_overdue: bool
-    """Over by the database's clock, or that clock was set back and cannot tell."""
+    """Over by the database's clock, or that clock was set back and does not show it."""
 
 
 class LeaseObserver:

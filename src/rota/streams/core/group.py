@@ -205,8 +205,10 @@ def _without_the_silent(
     """The group with the tasks dismissed that do not answer in time, and the members that are left."""
     here = [member for member in members if not _is_dismissed(group, member)]
     silent = {member.slot: why for member in here if (why := _why_dismissed(group, member, tuning, now))}
-    told = [(each.slot, Dismissal(epoch=each.epoch, why=silent[each.slot])) for each in here if each.slot in silent]
-    return _dismissing(group, told), [member for member in here if member.slot not in silent]
+    dismissals = [
+        (each.slot, Dismissal(epoch=each.epoch, why=silent[each.slot])) for each in here if each.slot in silent
+    ]
+    return _dismissing(group, dismissals), [member for member in here if member.slot not in silent]
 
 
 def _why_dismissed(group: Group, member: GroupMember, tuning: Tuning, now: datetime) -> str:
@@ -227,10 +229,10 @@ def _why_dismissed(group: Group, member: GroupMember, tuning: Tuning, now: datet
     return NO_START_TIME if now - since > tuning.status_timeout else ""
 
 
-def _dismissing(group: Group, told: Sequence[tuple[int, Dismissal]]) -> Group:
-    if not told:
+def _dismissing(group: Group, dismissals: Sequence[tuple[int, Dismissal]]) -> Group:
+    if not dismissals:
         return group
-    return replace(group, dismissed={**group.dismissed, **dict(told)}, failures=group.failures + len(told))
+    return replace(group, dismissed={**group.dismissed, **dict(dismissals)}, failures=group.failures + len(dismissals))
 
 
 def _is_dismissed(group: Group, member: GroupMember) -> bool:

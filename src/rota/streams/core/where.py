@@ -38,5 +38,5 @@ def where(text: str) -> Where:
 
 def targets(reset: Reset, partitions: Iterable[int]) -> dict[int, Where]:
     """Which of these partitions are to go on elsewhere, and where."""
-    told = {each: reset.partitions.get(each, reset.to) for each in partitions}
-    return {each: where(text) for each, text in told.items() if text}
+    places = {each: reset.partitions.get(each, reset.to) for each in partitions}
+    return {each: where(text) for each, text in places.items() if text}

@@ -285,7 +285,7 @@ class StreamKeeper:
     # Writing
 
     async def _write(self, found: GroupPlan, spec: StreamSpec, now: datetime) -> None:
-        """Write what a plan changes, and tell of it."""
+        """Write what a plan changes, and record its events."""
         before, tasks = self._groups, list(self._tasks.said.values())
         said: defaultdict[str, list[Key]] = defaultdict(list)
         for key, status in self._tasks.said.items():

@@ -162,7 +162,7 @@ class SimStreams:
         return self._returned
 
     def status(self) -> NodeStatus:
-        """As a node tells it."""
+        """The status as a node reports it."""
         return NodeStatus(
             app="sim",
             generation=1,

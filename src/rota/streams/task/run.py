@@ -1,7 +1,7 @@
 """One stream task: reads what its group says, makes rows, publishes them with their offsets, and says how it is.
 
 Its decisions are `progress`; this is the shell. Four things go on at a time: following the group's record, reading,
-publishing, and telling. Reading is a loop of small steps, so that a pause is heeded within one batch.
+publishing, and writing the status. Reading is a loop of small steps, so that a pause takes effect within one batch.
 """
 
 import asyncio
@@ -266,7 +266,7 @@ class StreamTask:
         """Go on behind what is gone, if that is what the stream wants, or end."""
         upto = await self._vanished(error) if self._vanished else None
         if progress.next is not Next.READ:
-            return  # a pause was asked for meanwhile, and where this task is has been told
+            return  # a pause began meanwhile, and the status already has the offsets of this task
         at = progress.offsets[error.partition]
         if upto is None or upto < at:
             progress.fail(str(error))

@@ -299,7 +299,7 @@ async def test_the_description_is_answered(ask: Caller) -> None:
     described = (await ask("GET", "/openapi.json")).json
     create = described["paths"]["/v1/resources"]["post"]
     assert (create["operationId"], create["x-role"]) == ("create_resource", "operate")
-    assert create["summary"].startswith("Make a resource.")
+    assert create["summary"].startswith("Create a resource.")
     assert set(described["components"]["schemas"]["WantedResource"]["required"]) == {"kind", "id"}
 
 

@@ -126,7 +126,7 @@ def test_a_good_store_passes_every_probe() -> None:
         (Standing, "commit", "revisions do not grow"),
         (Careless, "conflict", "a commit with a stale expectation was not refused: Absent"),
         (Restless, "scan", "pages show /check/"),
-        (Skipping, "watch", "when it was the turn of"),
+        (Skipping, "watch", "instead of"),
         (Silent, "watch", "a watch did not yield a commit within 5 s"),
         (Hasty, "lease", "ended 1.00 s too early"),
         (Eternal, "lease", "a lease did not end within 7 s"),

@@ -30,13 +30,15 @@ class EpisodeReport(msgspec.Struct, frozen=True):
 
 
 def step(
-    told: Collection[str], waiting: Mapping[str, OpenWait], after: timedelta, now: datetime, most: int = MOST
+    reported: Collection[str], waiting: Mapping[str, OpenWait], after: timedelta, now: datetime, most: int = MOST
 ) -> EpisodeReport:
     """The waits longer than `after` that are not reported yet, and the reported ones that are over.
 
     With `after` at zero no new wait is reported, and every reported one is over.
     """
-    lasting = {name: each for name, each in waiting.items() if after and (name in told or now - each.since >= after)}
-    over = tuple(sorted(name for name in told if name not in lasting))
-    new = sorted((name for name in lasting if name not in told), key=lambda name: (lasting[name].since, name))
-    return EpisodeReport(tuple(new[: max(0, most - (len(told) - len(over)))]), over)
+    lasting = {
+        name: each for name, each in waiting.items() if after and (name in reported or now - each.since >= after)
+    }
+    over = tuple(sorted(name for name in reported if name not in lasting))
+    new = sorted((name for name in lasting if name not in reported), key=lambda name: (lasting[name].since, name))
+    return EpisodeReport(tuple(new[: max(0, most - (len(reported) - len(over)))]), over)
