@@ -5,7 +5,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PY := .venv/bin/python
 QUICK := not (needs or hypothesis or slow)
 
-.PHONY: help setup demo quick test test-all check format bench simulate chaos lock pythons lowest wheel docs proto clean
+.PHONY: help setup demo quick laws compiled obtained test test-all check format bench simulate chaos lock pythons lowest wheel docs proto clean
 
 help:            ## show this list
 	@awk -F':.*## ' '/^[a-z%-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,17 +17,24 @@ demo: setup      ## all four kinds of work on three nodes; the leader is killed,
 	@$(PY) examples/demo.py
 
 quick: setup     ## lint, types, imports, unit tests, and the laws on memory and SQLite: no server, no seeds
-	@$(MAKE) --no-print-directory check
-	@$(PY) -m pytest -n 4 -q tests/unit tests/contract -m "$(QUICK)"
+	@$(MAKE) --no-print-directory -j2 check laws
+
+laws: compiled
+	@MAKEFLAGS= $(PY) -m pytest -n 4 -q tests/unit tests/contract -m "$(QUICK)"
+
+# In a fresh clone each worker of pytest would compile all tests by itself: one process does it for them.
+compiled: setup
+	@[ -d tests/unit/__pycache__ ] || $(PY) -m pytest -q --collect-only >/dev/null 2>&1 || true
+
+obtained: compiled
+	@$(PY) -m tests.kit.obtain
 
 test: setup      ## lint, types, imports, then everything once on real servers
-	@$(MAKE) --no-print-directory check
-	@$(PY) -m tests.kit.obtain
+	@$(MAKE) --no-print-directory -j2 check obtained
 	@$(PY) -m pytest -n 6 -q --durations=30
 
 test-all: setup  ## the matrix: every test in every way, other Pythons, 200 seeds of each scenario, fuzzers, chaos
-	@$(MAKE) --no-print-directory check
-	@$(PY) -m tests.kit.obtain
+	@$(MAKE) --no-print-directory -j2 check obtained
 	@$(PY) -m pytest -n 6 -q --durations=30 --matrix
 	@$(MAKE) --no-print-directory pythons
 	@$(MAKE) --no-print-directory lowest

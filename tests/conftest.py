@@ -10,6 +10,7 @@ import gc
 import logging
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -92,6 +93,15 @@ async def proxy(victim: StoreHarness) -> AsyncIterator[FaultProxy]:
         yield proxy
 
 
+def end_at_once(worker: int) -> None:
+    """End a worker of xdist: taking apart all that ten thousand tests have imported would need seconds."""
+    if os.getpid() != worker:  # a fork of it, which ends in its own way
+        return
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--matrix", action="store_true", help="run every test in every way (tests/kit/tiers.py)")
 
@@ -99,6 +109,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     for mark in ("needs(backend): skip, by name, where the backend cannot be had", *tiers.MARKS):
         config.addinivalue_line("markers", mark)
+    if hasattr(config, "workerinput"):
+        atexit.register(end_at_once, os.getpid())
     if (
         signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     ):  # as in a shell's background, and what tests start would be deaf
