@@ -351,7 +351,7 @@ FINDINGS = (
             "tests/system/test_cli_server.py::test_every_role_may_do_what_it_is_for_and_nothing_else",
             "tests/system/test_cli_server.py::test_both_ways_show_the_same",
             "tests/system/test_cli_server.py::test_a_context_is_used_where_nothing_else_names_a_fleet",
-            "tests/unit/cli/reach/test_remote.py::test_a_way_is_an_endpoint_of_the_door",
+            "tests/unit/cli/reach/test_remote.py",
         ),
         "not through the doors: streams read and verify, tls, log, store, stop",
     ),
@@ -633,7 +633,7 @@ FINDINGS = (
         "events for what waits (issue 23, item 11)",
         State.FIXED,
         (
-            "tests/unit/fleet/core/events/test_episodes.py",
+            "tests/unit/fleet/core/events/test_waiting.py",
             "tests/unit/compose/test_waits.py::test_what_waits_too_long_is_told_once_also_by_another_leader_and_so_is_its_end",
             "tests/unit/compose/test_waits.py::test_what_waits_for_a_short_time_or_is_switched_off_is_not_told",
             "tests/unit/compose/test_waits.py::test_the_end_of_what_is_gone_is_told_too",

@@ -694,7 +694,7 @@ FINDINGS = (
     Finding(
         "core 19",
         State.FIXED,
-        ("tests/unit/jobs/fleet/test_telling.py::test_a_run_that_may_have_begun_stays_whatever_is_answered_later",),
+        ("tests/unit/jobs/fleet/test_notify.py::test_a_run_that_may_have_begun_stays_whatever_is_answered_later",),
         "",
     ),
     Finding(
