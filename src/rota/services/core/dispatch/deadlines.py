@@ -10,7 +10,8 @@ from rota.services.core.dispatch.requests import PendingRequest
 from rota.services.core.dispatch.seats import WorkerSeat
 
 TELL_AGAIN = 1.0
-"""Seconds until a worker that is overdue is named again: it may have held others then, and only the late one now."""
+"""Seconds until an overdue worker is reported again: the first report may have said that it holds others, and now it
+holds only the late one."""
 
 
 class Deadlines:
@@ -21,7 +22,7 @@ class Deadlines:
         """Requests that have a deadline: those of one timeout end in the order in which they came."""
 
         self.graces: dict[int, tuple[float, WorkerSeat]] = {}
-        """Requests that are late, until when their workers may still have them."""
+        """Late requests, and until when their workers may still hold them."""
 
     def watch(self, ticket: PendingRequest) -> None:
         """Note when a request's time is over."""

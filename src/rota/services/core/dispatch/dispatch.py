@@ -1,8 +1,8 @@
 """Dispatch: which request goes to which worker, and what is answered when none can have it.
 
-It knows no socket and reads no clock: whoever serves the sockets says what happened and when, and then sends what lies
-in the outboxes of the callers and seats that were touched. The same calls give the same answers, so that the simulator
-can prove that every request is answered once, whatever dies.
+It knows no socket and reads no clock. The code that serves the sockets reports what happened and when, and then sends
+the contents of the outboxes of the callers and seats that were touched. The same calls give the same answers, so that
+the simulator can prove that every request is answered once, whatever dies.
 
 A request waits in its group's queue (`requests`). It goes to a worker that has room (`workers`). Its ticket says who
 asked; it is in exactly one place (waiting, or held by a seat) until it is done. At the end of its time its client is
@@ -72,14 +72,14 @@ class Dispatch:
         return not any(group.queue.pending or group.in_flight for group in self.groups.values())
 
     def give_up(self) -> None:
-        """Answer all that is here: there is no time left for it."""
+        """Answer all requests with an error: no time is left to run them."""
         for group in self.groups.values():
             held = [ticket for seat in group.seats.values() for ticket in seat.held.values()]
             for ticket in [*group.queue.take_all(), *held]:
                 self._fail(ticket, Ret.STOPPING)
 
     def clear(self, numbers: Iterable[int] | None) -> dict[int, int]:
-        """Drop what waits in these groups, or in all; how many there were. Their clients are told.
+        """Drop the requests that wait in these groups, or in all; returns how many. Their clients get an error.
 
         What waits for a routing function has no group yet, and stays.
         """
@@ -121,7 +121,7 @@ class Dispatch:
         caller.outbox.clear()
 
     def expire(self, now: float) -> float | None:
-        """Answer what has had its time; when to look again."""
+        """Answer the requests whose timeout has passed; returns when to call this again."""
         late, next_at = self.deadlines.passed(now)
         for ticket in late:
             self._is_late(ticket)
@@ -135,7 +135,7 @@ class Dispatch:
     # Workers
 
     def seat_joined(self, seat: WorkerSeat, now: float) -> None:
-        """A worker is there."""
+        """A worker is ready."""
         self.workers.seats[seat.worker] = seat
         group = self.workers.group(seat.group)
         group.seats[seat.worker] = seat
@@ -178,7 +178,7 @@ class Dispatch:
             self._forget(group)
 
     def returned(self, seat: WorkerSeat, number: int, flags: int, answer: bytes, now: float) -> None:
-        """A worker said something about a request."""
+        """A worker answered a request, or reported its end."""
         ticket = seat.held.get(number)
         if ticket is None:
             self.answers.drops["stray answer"] += 1
@@ -284,7 +284,7 @@ class Dispatch:
         )
 
     def _forget(self, group: WorkerGroup) -> None:
-        """Let a group go that the table does not have any more, if nobody works for it: answer what is left."""
+        """Drop a group that the table does not have any more, once it has no workers: answer what is left."""
         if group.seats:
             return
         for ticket in group.queue.take_all():

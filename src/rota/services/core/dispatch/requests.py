@@ -21,7 +21,7 @@ class Caller:
 
     def __init__(self, address: bytes) -> None:
         self.address = address
-        """As workers are told (`parcels.ADDRESS`)."""
+        """The client's address as it is sent to workers (`parcels.ADDRESS`)."""
 
         self.outbox: list[bytes] = []
         self.unanswered = 0
@@ -31,7 +31,7 @@ class Caller:
         """Bytes of its requests that wait for a worker."""
 
         self.is_leaving = False
-        """Does it ask nothing more? It is touched when its last request is settled."""
+        """Does the client send no more requests? It is touched when its last request is settled."""
 
         self.is_open = True
         self.is_touched = False
@@ -61,14 +61,14 @@ class PendingRequest:
         timeout = route.timeout
         self.deadline = now + timeout if timeout is not None else None
         self.seat: WorkerSeat | None = None
-        """Who has it; None while it waits."""
+        """The worker that has it; None while it waits."""
 
         self.given = now
         """When its worker got it."""
 
         self.is_answered = False
         self.has_run = False
-        """Was a worker lost with it? It may run a second time, not a third."""
+        """Was a worker lost while it ran this request? It may run a second time, not a third."""
 
 
 class RequestQueue:
@@ -84,7 +84,7 @@ class RequestQueue:
         """Requests of the active generation that may run again, their worker having been lost; they come first."""
 
         self.pending = self.size = 0
-        """How many requests wait, and how many bytes they have."""
+        """The number of waiting requests, and their size in bytes."""
 
         self.discarded = 0
         """Requests that no worker got."""

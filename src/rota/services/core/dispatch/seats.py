@@ -18,15 +18,15 @@ class WorkerSeat:
         self.capacity, self.grace = capacity, grace
         self.held: dict[int, PendingRequest] = {}
         self.late: set[int] = set()
-        """Requests that it has had for too long: until it returns them, it may be stuck, and gets no others."""
+        """Requests that it has held for too long. Until it returns them it may be stuck, and gets no others."""
 
         self.outbox: list[bytes] = []
         self.is_free = self.is_leaving = self.is_touched = False
         self.left = 0.0
-        """When it was told to leave, if it was."""
+        """When it was asked to leave; 0 if it was not."""
 
         self.patience = float("inf")
-        """Seconds after which it is reported that it has not left."""
+        """Seconds after which it is reported that the worker has not left."""
 
 
 class WorkerGroup:
@@ -37,7 +37,7 @@ class WorkerGroup:
     def __init__(self, number: int) -> None:
         self.number = number
         self.is_known = False
-        """Is it in the table? One that is not works off what it has."""
+        """Is the group in the table? One that is not finishes the requests it has."""
 
         self.active = 0
         """The generation whose seats get requests."""

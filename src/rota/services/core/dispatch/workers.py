@@ -11,10 +11,10 @@ from rota.services.core.dispatch.seats import WorkerGroup, WorkerSeat
 from rota.services.core.parcels import FINISH, GIVEN, NO_LIMIT
 
 SLOW = 10.0
-"""Seconds that a worker has had a request, from which on it is shown as slow."""
+"""Seconds that a worker must have held a request for the request to be listed as slow."""
 
 SHOWN = 10
-"""Slow requests that are shown, the oldest first."""
+"""The number of slow requests listed, the oldest first."""
 
 
 class Workers:
@@ -28,10 +28,10 @@ class Workers:
         """Workers whose outboxes have something."""
 
         self.finished: list[WorkerSeat] = []
-        """Workers that were told to end, having done all that they held."""
+        """Workers that were asked to end and have finished all they held."""
 
         self.overdue: list[WorkerSeat] = []
-        """Workers that did not end a request in time; somebody should end them."""
+        """Workers that did not end a request in time; the agent should end them."""
 
     def group(self, number: int) -> WorkerGroup:
         """The workers of a group, which may be none yet."""
@@ -101,7 +101,8 @@ class Workers:
             self.touched.append(seat)
 
     def held_up(self, now: float) -> list[PendingRequest]:
-        """The oldest request of each worker that should have left and still has some; after twice as long once more."""
+        """The oldest request of each worker that should have left and still holds some; once more after twice the
+        patience."""
         found = []
         for seat in self.seats.values():
             if seat.is_leaving and seat.held and now - seat.left >= seat.patience:
