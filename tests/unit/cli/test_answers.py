@@ -81,7 +81,7 @@ RUN = "RUN"
 
 
 def _run(url: str) -> str:
-    listed = CliRunner().invoke(cli, ["runs", "ls", "--state", "pending", "--store", url, "-o", "json"])
+    listed = CliRunner().invoke(cli, ["runs", "ls", "--store", url, "-o", "json"])
     run: str = json.loads(listed.stdout)["items"][0]["id"]
     return run
 
