@@ -77,7 +77,7 @@ NOT_ON_A_STORE = {
 
 
 RUN = "RUN"
-"""Stands for the run that waits."""
+"""Stands for the id of a run."""
 
 
 def _run(url: str) -> str:
