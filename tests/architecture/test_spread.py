@@ -4,11 +4,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
+from xdist import newhooks
 
 from tests.kit.process import ROOT
-from tests.kit.spread import GROUPS, LONGEST_FIRST, group, rank
+from tests.kit.spread import GROUPS, LONGEST_FIRST, Spread, group, rank
 
 
 def test_whatever_needs_a_server_that_is_slow_to_start_stays_with_the_others_that_do(
@@ -67,3 +70,24 @@ def test_a_run_in_which_workers_crash_ends_and_runs_all_other_tests_once(tmp_pat
     assert "2 failed, 78 passed" in done.stdout, done.stdout
     crashed = re.findall(r"crashed while running '(.*)'", done.stdout)
     assert {*crashed} == {"tests/unit/test_single.py::test_one[30]", "tests/browser/test_grouped.py::test_one[20]"}
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "ends_with"),
+    [
+        ("Not properly terminated", pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED),
+        ("keyboard-interrupt", pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERRUPTED),
+        (None, pytest.ExitCode.OK, pytest.ExitCode.OK),
+    ],
+)
+def test_a_worker_that_crashes_without_a_test_fails_the_run(
+    error: str | None, status: pytest.ExitCode, ends_with: pytest.ExitCode
+) -> None:
+    plugins = pytest.PytestPluginManager()
+    plugins.add_hookspecs(newhooks)
+    Spread(cast(pytest.Config, SimpleNamespace(pluginmanager=plugins, getvalue=lambda name: ["popen"])))
+    session = SimpleNamespace(exitstatus=status)
+    for each in (error, None):  # another worker ends well
+        plugins.hook.pytest_testnodedown(node=None, error=each)
+    plugins.hook.pytest_sessionfinish(session=session, exitstatus=status)
+    assert session.exitstatus == ends_with

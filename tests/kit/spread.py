@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 GROUPS = {
@@ -53,6 +54,24 @@ def group(test: str) -> str | None:
     return next((backend for backend, names in GROUPS.items() if names.match(test)), None)
 
 
+class CrashWatch:
+    """Fails a run in which a worker crashed, even if no test failed for that: it may have collected, or had run all."""
+
+    def __init__(self) -> None:
+        self._has_crashed = False
+
+    @pytest.hookimpl(optionalhook=True)  # of xdist
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """A worker has ended; `error` if not in the usual way."""
+        self._has_crashed = self._has_crashed or bool(error)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """The run has ended."""
+        if self._has_crashed and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 class Spread(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """Hands out groups whole, and all other tests one by one; short ones several at a time.
 
@@ -61,6 +80,10 @@ class Spread(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     test that never comes, and the run does not end. It also runs the test again that crashed the worker. Here what has
     finished is forgotten, the test that crashed its worker fails, and the rest of its work goes to other workers.
     """
+
+    def __init__(self, config: pytest.Config, log: Any = None) -> None:
+        super().__init__(config, log)
+        config.pluginmanager.register(CrashWatch())
 
     def _split_scope(self, nodeid: str) -> str:
         return group(nodeid) or nodeid
