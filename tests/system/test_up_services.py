@@ -90,9 +90,13 @@ async def test_what_waits_at_the_port_outlives_the_node_that_is_killed(tmp_path:
             askers = [open_ones.enter_context(Asker(port, udp=udp)) for _ in range(20)]
             for asker in askers:
                 asker.send(1)
+            # The proxy ends before its node does. When a parent dies, the kernel wakes stopped children in groups of
+            # their own, a moment before the lifeline kills them; a datagram that the proxy read then would be lost.
             node = child_called(up.pid, "n1")
-            node.kill()
+            node.suspend()
+            standing["n1"].kill()
             await eventually(lambda: not is_alive(standing["n1"]))
+            node.kill()
             standing["n2"].send_signal(signal.SIGCONT)
             assert [asker.receive().ret for asker in askers] == [0] * 20
         await eventually(lambda: [line for line in up.lines() if "joined node=n1" in line][1:], within=60)
