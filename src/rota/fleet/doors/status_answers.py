@@ -1,4 +1,4 @@
-"""What is answered when somebody asks how the fleet is."""
+"""The answers about the state of the fleet."""
 
 from datetime import datetime
 from typing import Any

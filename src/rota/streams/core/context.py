@@ -14,7 +14,7 @@ from rota.kit.time.epoch import moment
 class Record(msgspec.Struct, frozen=True, gc=False):
     """One record of a partitioned log."""
 
-    # A struct, and the time a number until somebody asks: there is one for each record, and these are built in no time.
+    # A struct, and the time a number until it is read: there is one for each record, and these are built in no time.
 
     partition: int
     offset: int
@@ -35,7 +35,7 @@ _fields = attrgetter("offset"), _value, attrgetter("key"), attrgetter("headers")
 
 
 class Records(Sequence[Record]):
-    """Records of one partition as a source gave them; each becomes a `Record` when somebody looks at it."""
+    """Records of one partition as a source gave them; each becomes a `Record` when it is read."""
 
     def __init__(self, partition: int, read: Sequence[Any]) -> None:
         self._partition, self._read = partition, read

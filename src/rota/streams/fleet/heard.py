@@ -1,4 +1,4 @@
-"""What is heard of a stream from the store: what its tasks say of themselves, and what somebody wants of it."""
+"""What is heard of a stream from the store: what its tasks say of themselves, and what operators request of it."""
 
 import asyncio
 import logging
@@ -73,7 +73,7 @@ class TasksHeard:
 
 
 class WishesHeard:
-    """What somebody wants of a stream."""
+    """What operators request of a stream."""
 
     def __init__(self, term: Term, name: str, bell: Bell) -> None:
         """`bell` is rung when something is heard."""

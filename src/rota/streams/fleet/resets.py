@@ -1,4 +1,4 @@
-"""Setting a stream's offsets, as somebody asked or as the stream's policy says when its source was made anew."""
+"""Setting a stream's offsets, as requested or as the stream's policy says when its source was made anew."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
@@ -33,7 +33,7 @@ class Resets:
         self._wishes, self._commit, self._tell = wishes, commit, tell
 
     async def make(self, output: Committer, spec: StreamSpec, reset: Reset, now: datetime) -> None:
-        """Set offsets as somebody asked, and take the wish out. What was read from other offsets is given up for that.
+        """Set offsets as requested, and remove the request. What was read from other offsets is given up for that.
 
         Once the wish has the id of its moves nobody can ask for something else, so what it comes to is found out first.
         A stream that reads what is left out is declared in the commit that takes the wish out.
@@ -46,7 +46,7 @@ class Resets:
                 return
         try:
             made = await moving.make(output, outside, self._name, reset, now)
-        except moving.NotMade:  # somebody may want something else now
+        except moving.NotMade:  # the request may have changed
             await self._commit([self._wishes.written_with(replace(reset, move=""))], now)
             raise
         if made is None:
@@ -69,7 +69,7 @@ class Resets:
             self._tell("stream.moved", self._name, why=reset.why, **cause)
 
     def _backfill(self, spec: StreamSpec, reset: Reset, made: Iterable[MoveRecord]) -> StreamRecord | None:
-        """The stream that reads what a reset leaves out, if somebody wants one and something is left out."""
+        """The stream that reads what a reset leaves out, if one was requested and something is left out."""
         ranges = {
             partition: (move.before[partition], at)
             for move in made
